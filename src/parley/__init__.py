@@ -35,7 +35,13 @@ if TYPE_CHECKING:
         Unauthorized,
         VersionMismatch,
     )
-    from parley.domain.errors.workflow import WorkflowAbandoned, WorkflowFailed, WorkflowInvalid, WorkflowTimedOut
+    from parley.domain.errors.workflow import (
+        WorkflowAbandoned,
+        WorkflowFailed,
+        WorkflowInvalid,
+        WorkflowRunning,
+        WorkflowTimedOut,
+    )
     from parley.domain.mailbox.listing import FoundMessage, Item, RefusedFile
     from parley.domain.message.message import Kind, Message, Priority
     from parley.domain.message.review import Review
@@ -218,6 +224,7 @@ __all__ = [
     "WorkflowFailed",
     "WorkflowInvalid",
     "WorkflowResult",
+    "WorkflowRunning",
     "WorkflowTimedOut",
     "on_approval",
     "on_assignment",
@@ -318,6 +325,7 @@ _HOMES = {
     "WorkflowFailed": "parley.domain.errors.workflow",
     "WorkflowInvalid": "parley.domain.errors.workflow",
     "WorkflowResult": "parley.sdk.workflow.result",
+    "WorkflowRunning": "parley.domain.errors.workflow",
     "WorkflowTimedOut": "parley.domain.errors.workflow",
     "on_approval": "parley.sdk.agent.decorators",
     "on_assignment": "parley.sdk.agent.decorators",

@@ -133,6 +133,13 @@ def test_a_crew_of_twenty_answers_one_question_completely() -> None:
     assert any(line.startswith("counter-07, asked alone, found 107") for line in lines)
 
 
+def test_a_crew_writes_a_report_on_each_topic() -> None:
+    assert lines_of("crew.py") == [
+        f"{topic}: " + " ".join(f"The {part} of {topic} is bright." for part in ("history", "present", "outlook"))
+        for topic in ("Tea", "Rail", "Ink")
+    ]
+
+
 def test_two_agents_at_mailboxes_go_through_a_whole_review() -> None:
     lines = lines_of("review_loop.py")
 

@@ -115,6 +115,7 @@ PUBLIC = [
     "WorkflowFailed",
     "WorkflowInvalid",
     "WorkflowResult",
+    "WorkflowRunning",
     "WorkflowTimedOut",
     "on_approval",
     "on_assignment",

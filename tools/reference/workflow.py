@@ -41,6 +41,7 @@ MEANINGS = {
     "channels.audit": "`true`: every message is copied into the log of the intent",
     "channels.ttl_seconds": "the channel closes so many seconds after the last message",
     "channels.max_messages": "how many messages are kept; 1000 when it is left out",
+    "agents.description": "its title in the registry",
     "agents.role": "the role that the agent holds",
     "agents.capabilities": "a list of words",
     "agents.concurrency": "how many messages it deals with at once; 10 when it is left out",
@@ -53,13 +54,26 @@ MEANINGS = {
     "on_message.timeout": "a time that a call may take",
     "workflow.title": "in one line; its name when it is left out",
     "workflow.description": "in more",
-    "workflow.assign": "the agent that does it; required",
+    "workflow.assign": "the agent that does it; this or a role is required",
+    "workflow.role": "a role: one agent that holds it does the step, elsewhere",
     "workflow.depends_on": "a list of steps that have to be completed before",
-    "workflow.handler": "the function; it gets the step, and the agent if it takes two. Else that of its agent",
+    "workflow.handler": "the function; it gets the step, and the agent if it takes two. Else that of its agent. "
+    "Without any, the step is sent as a request to its agent, which runs elsewhere",
     "workflow.timeout": "a time that one try may take",
     "workflow.retries": "how often it is tried again when it fails; 0 when it is left out",
     "workflow.inputs": "a mapping; a value like `collect.rows` is what the step `collect` gave under the key `rows`",
     "workflow.outputs": "a list of keys that its result has to have",
+    "workflow.constraints": "a mapping or a list, for the agent that does the step",
+}
+
+
+OTHER_WORDS = {
+    "openintent": "`version`",
+    "info": "`intent`, with `name` for `title`; its `version` is for people",
+    "agent": "`assign`",
+    "initial_state": "`inputs`",
+    "retry": "`retries`: `max_attempts` counts the first one, too; `backoff` (`exponential`, `linear` or `constant`), "
+    "`initial_delay_ms` and `max_delay_ms` say when it is tried again",
 }
 
 
@@ -73,3 +87,15 @@ def workflow_page() -> Iterator[str]:
             yield about
             yield ""
         yield from table(("key", "meaning"), ((f"`{key}`", MEANINGS[f"{part}.{key}"]) for key in keys))
+    yield ""
+    yield "## Files of the OpenIntent SDK"
+    yield ""
+    yield "These words of its files are read as ours:"
+    yield ""
+    words = (*workflow._OTHER_TOP, *workflow._OTHER_STEP)
+    yield from table(("key", "stands for"), ((f"`{word}`", OTHER_WORDS[word]) for word in words))
+    yield ""
+    yield "These keys have no counterpart. Each is named once, with its lines; `parley workflow check` exits with 15."
+    yield ""
+    unavailable = workflow._UNAVAILABLE.items()
+    yield from table(("key", "without it"), ((f"`{key}`", without) for key, without in unavailable))

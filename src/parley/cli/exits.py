@@ -21,6 +21,8 @@ HELD = 9
 LOG_CHANGED = 13
 # Not a failure: there is no message to claim or to show.
 NO_MESSAGE = 14
+# Not wrong: the file is for a tool that can do more.
+UNSUPPORTED = 15
 INTERNAL = 70
 INTERRUPTED = 130
 
@@ -38,7 +40,12 @@ def exit_codes() -> tuple[tuple[type[ParleyError], int, str], ...]:
         UnsafeMode,
         VersionRequired,
     )
-    from parley.domain.errors.workflow import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
+    from parley.domain.errors.workflow import (
+        WorkflowAbandoned,
+        WorkflowFailed,
+        WorkflowTimedOut,
+        WorkflowUnsupported,
+    )
 
     return (
         (AgentFailed, FOUND_PROBLEMS, "the agent that was asked answered with an error"),
@@ -53,6 +60,7 @@ def exit_codes() -> tuple[tuple[type[ParleyError], int, str], ...]:
             LOG_CHANGED,
             "a log, an export or a proof was changed or is incomplete",
         ),
+        (WorkflowUnsupported, UNSUPPORTED, "the workflow file uses features that Parley does not have"),
         (Invalid, 2, "wrong usage or input; the message names every error"),
         (VersionRequired, 2, "the server needs the version of the record that is changed"),
         (NotFound, 3, "project, agent or message not found, or no sender given"),

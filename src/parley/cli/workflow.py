@@ -8,11 +8,12 @@ from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.cli.command import Command, add_json, screen_of, settings_of
-from parley.cli.exits import FOUND_PROBLEMS, INTERRUPTED, OK
+from parley.cli.exits import FOUND_PROBLEMS, INTERRUPTED, OK, UNSUPPORTED
 from parley.cli.output import safe
 from parley.cli.parts.remote import HINTS, add_server_options, connection_of, parse_seconds
 from parley.cli.rules.files import read_file
 from parley.domain.errors.errors import Invalid, NotFound, ParleyError
+from parley.domain.errors.workflow import WorkflowUnsupported
 
 if TYPE_CHECKING:
     import argparse
@@ -28,7 +29,6 @@ _COLOURS = {"completed": "green", "failed": "red", "running": "yellow", "skipped
 _HINTS = {
     **HINTS,
     "sender_mismatch": "use a key for all agents of the file: parley key create --kind service",
-    "bookmark_taken": "another process runs an agent of this name; stop it first",
 }
 _HANDLERS = "Python module of handlers that are named without one (default: as in the file, else handlers.py beside it)"
 
@@ -45,6 +45,13 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="workflow files; '-' is standard input")
     _add_handlers(parser)
     parser.add_argument("--no-import", action="store_true", help="do not import the handlers")
+    parser.description = (
+        f"{parser.description}.\n\n"
+        "Lists each error with file, line and key, and for a valid file who runs\n"
+        "elsewhere: agents and roles of steps without a handler.\n\n"
+        "Exit codes: 0 valid, 1 errors, 15 the only errors are features of the\n"
+        "OpenIntent SDK that Parley does not have; each of them is named once."
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="do not print valid files")
     add_json(parser)
 
@@ -62,20 +69,24 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", default="", metavar="TIME", help="stop after 30s, 5m, 2h (default: as in the file)"
     )
+    what = "continue this run, whose process was killed: finished steps are not repeated"
+    parser.add_argument("--resume", default="", metavar="INTENT", help=what)
     parser.add_argument("-v", "--verbose", action="store_true", help="print the traceback when a handler fails")
     add_server_options(parser, agent=False)
     parser.description = (
         f"{parser.description}.\n\n"
         "Creates the intent and its channels, runs the agents of the file in this\n"
-        "process, and runs the steps in parallel where possible. A workflow without\n"
-        "steps runs until the intent is completed. When a step fails, the steps that\n"
-        "depend on it are skipped, the others are run, and the intent is abandoned.\n"
+        "process, and runs the steps in parallel where possible. A step without a\n"
+        "handler is sent as a request to its agent, which runs elsewhere. A workflow\n"
+        "without steps runs until the intent is completed. When a step fails, the steps\n"
+        "that depend on it are skipped, the others are run, and the intent is abandoned.\n"
         "Ctrl-C cancels the running steps and abandons the intent; a second Ctrl-C stops\n"
         "at once.\n\n"
         "Needs a service key or an admin key, which can act as all agents of the file.\n\n"
-        "Exit codes: 0 completed, 2 the file has errors, 3 no such file, 10 a step\n"
-        "failed, 11 timed out, 12 the intent was abandoned by someone else, 130\n"
-        "interrupted."
+        "Exit codes: 0 completed, 2 the file has errors, 3 no such file or intent, 4 it\n"
+        "cannot be resumed: it has ended, or another process runs it, 10 a step failed,\n"
+        "11 timed out, 12 the intent was abandoned by someone else, 15 the file uses\n"
+        "features that Parley does not have, 130 interrupted."
     )
 
 
@@ -94,6 +105,7 @@ class _CheckedWorkflow(NamedTuple):
     lines: list[str]
     flaws: list[Mapping[str, Any]]
     about: str = ""
+    unsupported: bool = False
 
 
 def _check(args: argparse.Namespace) -> int:
@@ -106,7 +118,10 @@ def _check(args: argparse.Namespace) -> int:
             screen.line(safe(line))
         if not result.lines and not args.quiet:
             screen.line(f"{safe(result.file)}: {screen.paint('valid', 'green')}{result.about}")
-    return FOUND_PROBLEMS if any(result.lines for result in results) else OK
+    faulty = [result for result in results if result.lines]
+    if faulty and all(result.unsupported for result in faulty):
+        return UNSUPPORTED
+    return FOUND_PROBLEMS if faulty else OK
 
 
 def _check_file(file: str, args: argparse.Namespace) -> _CheckedWorkflow:
@@ -119,7 +134,8 @@ def _check_file(file: str, args: argparse.Namespace) -> _CheckedWorkflow:
         found_flaws = error.facts.get("flaws")
         flaws: list[Mapping[str, Any]] = found_flaws if isinstance(found_flaws, list) else []
         lines = [f"{flaw['file']}:{flaw['line']}: {_key(flaw)}{flaw['detail']}" for flaw in flaws]
-        return _CheckedWorkflow(file, lines or [error.message], flaws)
+        unsupported = isinstance(error, WorkflowUnsupported)
+        return _CheckedWorkflow(file, lines or [error.message], flaws, unsupported=unsupported)
     return _CheckedWorkflow(file, [], [], f" ({_counts(workflow.plan)})")
 
 
@@ -129,7 +145,8 @@ def _key(flaw: Mapping[str, Any]) -> str:
 
 def _counts(plan: WorkflowPlan) -> str:
     counts = (("step", plan.steps), ("agent", plan.agents), ("channel", plan.channels))
-    return ", ".join(f"{len(some)} {word}{'' if len(some) == 1 else 's'}" for word, some in counts)
+    here = ", ".join(f"{len(some)} {word}{'' if len(some) == 1 else 's'}" for word, some in counts)
+    return f"{here}; elsewhere: {', '.join(plan.remote_doers)}" if plan.remote_doers else here
 
 
 # ---------------------------------------------------------------- graph
@@ -177,7 +194,7 @@ def _run(args: argparse.Namespace) -> int:
     settings = settings_of(args)
     try:
         with _event_printer(args, screen, workflow) as tell:
-            result = workflow.run(settings.url, settings.key, timeout=limit, on_event=tell)
+            result = workflow.run(settings.url, settings.key, timeout=limit, on_event=tell, resume=args.resume)
     except ParleyError as error:
         code = "unreachable" if error.facts.get("arrived") is False else error.code
         error.hint = _HINTS.get(code, error.hint)
@@ -244,6 +261,7 @@ def _text_line(workflow: Workflow, event: WorkflowEvent) -> str:
     again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
     lines = {
         "intent_created": f"{safe(workflow.title)} [{why}]",
+        "intent_resumed": f"{safe(workflow.title)} [{why}], resumed",
         "agents_ready": f"agents ready: {why}",
         "step_started": f"{step}: started by {safe(event.agent)}{again}",
         "step_retried": f"{step}: failed, retrying: {why}",
@@ -289,7 +307,7 @@ class _StepsTable:
         for step in self._workflow.plan.steps:
             state, took, note = self._steps[step.name]
             took = self._monotonic() - self._began[step.name] if state == "running" else took
-            rows.append((step.name, step.assign, state, f"{took:.1f}s" if took else "-", note))
+            rows.append((step.name, step.doer, state, f"{took:.1f}s" if took else "-", note))
             colours.append(_COLOURS.get(state, ""))
         return rows, colours
 
@@ -315,6 +333,7 @@ COMMANDS = {
             "parley workflow run report.yaml",
             "parley workflow run report.yaml --timeout 10m --handlers crew.tools",
             "parley workflow run report.yaml --json > events.jsonl",
+            "parley workflow run report.yaml --resume intent_01K...",
         ),
     ),
 }

@@ -137,6 +137,7 @@ def test_exit_codes_are_these() -> None:
         "BadConfig": 78,
         "UnsafeMode": 78,
         "LogChanged": 13,
+        "WorkflowUnsupported": 15,
         "Invalid": 2,
         "NotFound": 3,
         "VersionRequired": 2,

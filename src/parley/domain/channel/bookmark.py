@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 # How many messages may be in progress at once.
 MOST_OPEN = 1_000
-MOST_OF_AN_AGENT = 100
+MOST_OF_AN_AGENT = 1_000
+# A save that changes nothing is written after this time, so that `saved_at` shows that the holder is alive.
+_RENEW_SECONDS = 1.0
 
 
 class Start(StrEnum):
@@ -80,19 +82,37 @@ def opened(bookmark: Bookmark, holder: str, process: str, now: str) -> Bookmark:
     return replace(bookmark, holder=holder, process=process, opened_at=now, saved_at=now)
 
 
+def check_claim(bookmark: Bookmark, now: str, unless_active: float | None, replaces: str | None) -> None:
+    """Refuse to claim from a holder that saved within `unless_active` seconds, or from another one than `replaces`."""
+    age = parse_time(now) - parse_time(bookmark.saved_at)
+    is_active = unless_active is not None and age.total_seconds() < unless_active
+    if is_active or replaces not in (None, bookmark.holder):
+        text = f"{bookmark.agent}: held by {_holder_text(bookmark)}, last seen {_ago(bookmark.saved_at, now)}"
+        raise BookmarkTaken(text, facts=_facts(bookmark))
+
+
 def taken_over(bookmark: Bookmark, now: str) -> BookmarkTaken:
     """What a previous holder is told: which process has the bookmark, and since when."""
+    since = f", {_ago(bookmark.opened_at, now)}" if bookmark.opened_at else ""
+    return BookmarkTaken(f"{bookmark.agent}: taken over by {_holder_text(bookmark)}{since}", facts=_facts(bookmark))
+
+
+def _holder_text(bookmark: Bookmark) -> str:
     pid, _, host = bookmark.process.partition("@")
-    by = f"pid {pid} on host {host}" if host else "another process"
-    since = f", {ago(parse_time(bookmark.opened_at), parse_time(now))}" if bookmark.opened_at else ""
-    facts = {"agent": bookmark.agent, "bookmark": bookmark.label, "process": bookmark.process or None}
-    return BookmarkTaken(
-        f"{bookmark.agent}: taken over by {by}{since}", facts={**facts, "opened_at": bookmark.opened_at or None}
-    )
+    return f"pid {pid} on host {host}" if host else "another process"
+
+
+def _ago(at: str, now: str) -> str:
+    return ago(parse_time(at), parse_time(now))
+
+
+def _facts(bookmark: Bookmark) -> dict[str, object]:
+    shown = {"process": bookmark.process or None, "opened_at": bookmark.opened_at or None}
+    return {"agent": bookmark.agent, "bookmark": bookmark.label, "holder": bookmark.holder, **shown}
 
 
 def saved(bookmark: Bookmark, holder: str, position: int, still: Iterable[int], head: int, now: str) -> Bookmark:
-    """The bookmark with everything processed except `still`; the same object when nothing changed."""
+    """The bookmark with everything processed except `still`; the same object when nothing is to be written."""
     if holder != bookmark.holder:
         raise taken_over(bookmark, now)
     positions = frozenset(still)
@@ -107,9 +127,13 @@ def saved(bookmark: Bookmark, holder: str, position: int, still: Iterable[int], 
             if open_position > bookmark.position or open_position in bookmark.open
         )
     )
-    if (position, left) == (bookmark.position, bookmark.open):
+    if (position, left) == (bookmark.position, bookmark.open) and _is_fresh(bookmark, now):
         return bookmark
     return replace(bookmark, position=position, open=left, saved_at=now)
+
+
+def _is_fresh(bookmark: Bookmark, now: str) -> bool:
+    return (parse_time(now) - parse_time(bookmark.saved_at)).total_seconds() < _RENEW_SECONDS
 
 
 def _wrong(bookmark: Bookmark, position: int, head: int) -> list[Problem]:

@@ -40,6 +40,7 @@ def faults(plan: WorkflowPlan) -> list[Fault]:
 
 def _of_channels(plan: WorkflowPlan) -> Iterator[Fault]:
     agents = [agent.name for agent in plan.agents]
+    agents += [step.assign for step in plan.steps if step.assign and step.assign not in agents]
     for channel in plan.channels:
         path: KeyPath = ("channels", channel.name)
         for number, member in enumerate(channel.members):
@@ -62,19 +63,30 @@ def _of_agent(plan: WorkflowPlan, agent: AgentPlan) -> Iterator[Fault]:
 
 def _of_step(plan: WorkflowPlan, step: Step) -> Iterator[Fault]:
     path: KeyPath = ("workflow", step.name)
-    agents, steps = [agent.name for agent in plan.agents], [step.name for step in plan.steps]
+    steps = [step.name for step in plan.steps]
     if step.name in plan.intent.state:
         yield Fault(path, "duplicate", "is a key of intent.state, too: the step's result would take its place")
-    if step.assign and step.assign not in agents:
-        yield _unknown((*path, "assign"), "agent", step.assign, agents)
-    elif plan.handler_of(step) is None:
-        yield Fault((*path, "handler"), "missing", f"is not there, and {step.assign or 'its agent'} has none either")
+    yield from _of_doer(plan, step, path)
     for number, before in enumerate(step.depends_on):
         if before not in steps:
             yield _unknown((*path, "depends_on", number), "step", before, steps)
     before_it = _before(plan, step)
     for inside, value in references(dict(step.inputs)):
         yield from _of_reference(plan, (*path, "inputs", *inside), value, before_it)
+
+
+def _of_doer(plan: WorkflowPlan, step: Step, path: KeyPath) -> Iterator[Fault]:
+    """Who does it: an agent of the file with a handler, or one elsewhere without any."""
+    agents = [agent.name for agent in plan.agents]
+    agent = plan.agent(step.assign)
+    if step.role and step.assign:
+        yield Fault((*path, "role"), "duplicate", f"is done by {step.assign}: name an agent or a role")
+    elif step.role and step.handler:
+        yield Fault((*path, "handler"), "unexpected", "is for an agent of this file; those of a role run elsewhere")
+    elif agent is None and step.assign and (step.handler or get_close_matches(step.assign, agents, 1)):
+        yield _unknown((*path, "assign"), "agent", step.assign, agents)
+    elif agent is not None and agent.on_message and plan.is_remote(step):
+        yield Fault((*path, "handler"), "missing", f"is not there, and {agent.name}, which runs here, has none either")
 
 
 def _of_reference(plan: WorkflowPlan, path: KeyPath, value: Reference, before: Collection[str]) -> Iterator[Fault]:

@@ -41,7 +41,7 @@ def _lines(plan: WorkflowPlan, states: Mapping[str, TaskStatus]) -> Iterator[str
         yield f'  subgraph intent["{label(plan.intent.title)}"]'
         for step in plan.steps:
             state = f"<br/><i>{states[step.name].value}</i>" if step.name in states else ""
-            yield f'    {steps[step.name]}["{label(step.title or step.name)}<br/>{label(step.assign)}{state}"]'
+            yield f'    {steps[step.name]}["{label(step.title or step.name)}<br/>{label(step.doer)}{state}"]'
         yield "  end"
     else:
         yield f'  intent["{label(plan.intent.title)}"]'

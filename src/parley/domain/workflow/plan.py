@@ -63,7 +63,7 @@ class MessageRule(NamedTuple):
 
 
 class AgentPlan(NamedTuple):
-    """An agent. `handler` is for those of its steps that name none."""
+    """An agent. `handler` is for those of its steps that name none; `description` is its title in the registry."""
 
     name: str
     role: str = ""
@@ -71,6 +71,7 @@ class AgentPlan(NamedTuple):
     concurrency: int | None = None
     handler: HandlerRef | None = None
     on_message: tuple[MessageRule, ...] = ()
+    description: str = ""
 
 
 class Reference(NamedTuple):
@@ -83,8 +84,25 @@ class Reference(NamedTuple):
         return ".".join((self.step, *self.keys))
 
 
+class RetryPauses(NamedTuple):
+    """How long to wait before a step is tried again: it doubles each time, grows by the same step, or stays."""
+
+    first: float = 0.2
+    longest: float = 30.0
+    growth: str = "exponential"
+
+    def after(self, attempt: int) -> float:
+        """Seconds after an attempt that failed; the first one is 1."""
+        factor = {"exponential": 2.0 ** min(attempt - 1, 60), "linear": float(attempt)}.get(self.growth, 1.0)
+        return min(self.first * factor, self.longest)
+
+
 class Step(NamedTuple):
-    """A part of the work, done by one agent. Inputs are values, or references to what earlier steps gave."""
+    """A part of the work, done by one agent, or by one that holds a role.
+
+    Inputs are values, or references to what earlier steps gave. Without a handler of its own or of its agent, the step
+    is sent as a request to the agent, which runs elsewhere.
+    """
 
     name: str
     title: str = ""
@@ -96,6 +114,14 @@ class Step(NamedTuple):
     retries: int = 0
     inputs: Mapping[str, Any] = {}  # never written to
     outputs: tuple[str, ...] = ()
+    role: str = ""
+    constraints: Mapping[str, Any] | tuple[Any, ...] = ()
+    pauses: RetryPauses = RetryPauses()
+
+    @property
+    def doer(self) -> str:
+        """The agent that does it, or `role:ROLE`."""
+        return f"role:{self.role}" if self.role else self.assign
 
 
 class WorkflowPlan(NamedTuple):
@@ -119,9 +145,20 @@ class WorkflowPlan(NamedTuple):
         agent = self.agent(step.assign)
         return step.handler or (agent.handler if agent else None)
 
+    def is_remote(self, step: Step) -> bool:
+        """Whether its agent runs elsewhere: nothing in the file says how the step is done."""
+        return self.handler_of(step) is None
+
+    @property
+    def remote_doers(self) -> tuple[str, ...]:
+        """The agents and roles elsewhere that do steps."""
+        return tuple(dict.fromkeys(step.doer for step in self.steps if self.is_remote(step)))
+
     def works_here(self, agent: AgentPlan) -> bool:
-        """Whether the workflow has work for an agent; an agent without any runs elsewhere."""
-        return bool(agent.on_message) or any(step.assign == agent.name for step in self.steps)
+        """Whether the workflow has work for an agent in its own process; an agent without any runs elsewhere."""
+        return bool(agent.on_message) or any(
+            step.assign == agent.name and not self.is_remote(step) for step in self.steps
+        )
 
 
 class HandlerUse(NamedTuple):

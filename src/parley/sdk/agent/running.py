@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from parley.sdk.agent.agent import Plan
     from parley.sdk.agent.handlers import Handlers
-    from parley.sdk.agent.workplace import Workplace
+    from parley.sdk.agent.workplace import IntentScope, Workplace
     from parley.sdk.client.client import AsyncClient
 
 T = TypeVar("T")
@@ -32,11 +32,15 @@ _MAILBOX = "mailbox:"
 
 
 class CrewMember(NamedTuple):
-    """An agent to run: its plan, its handlers, and the object that they belong to, if any."""
+    """An agent to run: its plan, its handlers, and the object that they belong to, if any.
+
+    With a `scope` it works on one intent only, beside other processes of the same agent.
+    """
 
     plan: Plan
     handlers: Handlers
     agent: BaseAgent | None = None
+    scope: IntentScope | None = None
 
 
 def run_agents(*agents: BaseAgent, address: str = "", key: str = "") -> None:
@@ -129,8 +133,12 @@ async def serve_crew(
     client: AsyncClient | None = None,
     stop: asyncio.Event | None = None,
     ready: Callable[[], None] | None = None,
+    registered: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """`serve_agents` for handlers that need not be methods of a class."""
+    """`serve_agents` for handlers that need not be methods of a class.
+
+    `registered` is awaited when all keys are checked, before the first agent claims its bookmark.
+    """
     names = [member.plan.name for member in crew]
     if duplicates := sorted({name for name in names if names.count(name) > 1}):
         raise Invalid(f"two agents are called {duplicates[0]}")
@@ -152,6 +160,12 @@ async def serve_crew(
         with watch_loop(asyncio.get_running_loop()):
             # All keys are checked before the first agent takes another process's place.
             await _run_all([runtime.register(stop) for runtime in runtimes], stop)
+            if registered is not None:
+                await registered()
+            if not runtimes:
+                mark_ready("")
+                await stop.wait()
+                return
             await _run_crew(runtimes, stop, mark_ready)
 
 
@@ -174,6 +188,8 @@ async def _run_crew(runtimes: list[Runtime], stop: asyncio.Event, ready: Callabl
 
 async def _run_all(works: list[Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:
     """Run all; the first that fails stops the others, in good order."""
+    if not works:
+        return
     tasks = [asyncio.ensure_future(work) for work in works]
     for task in tasks:
         task.add_done_callback(_retrieve_error)  # only the first error is raised
@@ -217,7 +233,7 @@ async def _open_workplaces(
 
     own = client or AsyncClient(address, key=key)
     try:
-        yield [ServerWorkplace(own, member.plan) for member in crew]
+        yield [ServerWorkplace(own, member.plan, member.scope) for member in crew]
     finally:
         if client is None:
             await own.close()

@@ -36,6 +36,13 @@ class Arrival(NamedTuple):
         return next(record.id for record in (self.message, self.intent, self.approval) if record is not None)
 
 
+class IntentScope:
+    """The one intent that an agent works on; set before the agent opens its bookmark."""
+
+    def __init__(self, intent_id: str = "") -> None:
+        self.intent_id = intent_id
+
+
 class Workplace(Protocol):
     """The place where one agent works. All verbs are for one event loop."""
 

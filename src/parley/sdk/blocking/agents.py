@@ -77,14 +77,23 @@ class Agents(Area):
         return self._fetch(AgentInfo, "DELETE", "agents", agent_id)
 
     def open_bookmark(
-        self, agent_id: str, name: str, *, start: str | None = None, process: str | None = None
+        self,
+        agent_id: str,
+        name: str,
+        *,
+        start: str | None = None,
+        process: str | None = None,
+        unless_active: float | None = None,
+        replaces: str | None = None,
     ) -> Bookmark:
         """Claim an agent's bookmark (its read position); the process that held it before can no longer save it.
 
         `start` says where a new one begins: "unanswered" (before the first request or assignment that waits for the
-        agent), "now" or "beginning". `process`, as `PID@HOST`, is shown to the previous holder.
+        agent), "now" or "beginning". `process`, as `PID@HOST`, is shown to the previous holder. With `unless_active`, a
+        bookmark that its holder saved within this many seconds is not claimed, and with `replaces` only the one of this
+        holder is, else `BookmarkTaken`.
         """
-        body = without_none(start=start, process=process)
+        body = without_none(start=start, process=process, unless_active=unless_active, replaces=replaces)
         return self._fetch(Bookmark, "POST", "agents", agent_id, "bookmarks", name, "open", body=body)
 
     def save_bookmark(

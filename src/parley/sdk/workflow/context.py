@@ -19,7 +19,8 @@ class StepContext(NamedTuple):
     """A step that is to be done: return a mapping, which is its result.
 
     `inputs` are the values that the file names for it; `intent` is as it was when the step began, with what earlier
-    steps gave in its `state`, and so is `results`, by their names. `attempt` counts from 1.
+    steps gave in its `state`, and so is `results`, by their names. `attempt` counts from 1. `constraints` are those of
+    the step.
     """
 
     name: str
@@ -30,6 +31,7 @@ class StepContext(NamedTuple):
     agent: BaseAgent
     attempt: int
     task_id: str
+    constraints: Mapping[str, Any] | tuple[Any, ...] = ()
 
     @property
     def channels(self) -> AgentChannels:

@@ -11,6 +11,7 @@ from parley.sdk.agent.agent import Agent, BaseAgent, plan_of
 from parley.sdk.agent.decorators import MESSAGE, HandlerSpec
 from parley.sdk.agent.handlers import Handler, Handlers, returns_awaitable
 from parley.sdk.agent.running import CrewMember
+from parley.sdk.agent.workplace import IntentScope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,14 +34,13 @@ def _new_agent_class() -> type[_WorkflowAgent]:
 
 
 class WorkflowAgents:
-    """The agents that a workflow runs, and which messages of its intent they have handled.
+    """The agents that a run of a workflow has in this process, and which messages of its intent they have handled.
 
-    An agent's stream shows every intent that it works on. The functions of the file are for one: the workflow's own,
-    whose id is set when it is known.
+    They work on this intent only (`scope`, set when it is known), so that two runs do not hear each other.
     """
 
     def __init__(self, plan: WorkflowPlan, functions: Mapping[HandlerRef, Function]) -> None:
-        self.intent_id = ""
+        self.scope = IntentScope()
         self._functions = functions
         self._handled: set[tuple[str, str]] = set()
         self._changed = asyncio.Event()
@@ -52,27 +52,26 @@ class WorkflowAgents:
             agent_plan.name,
             capabilities=agent_plan.capabilities,
             role=agent_plan.role,
+            title=agent_plan.description,
             concurrency=agent_plan.concurrency or _CONCURRENCY,
-            start="now",  # earlier messages belong to other intents
+            start="now",  # earlier messages belong to other intents; a resumed run has its bookmark
         )
         agent = decorate(_new_agent_class())()
         rules = [
             Handler(
                 str(rule.handler),
-                self._only_own_intent(agent_plan.name, self._functions[rule.handler].of(agent)),
+                self._recording(agent_plan.name, self._functions[rule.handler].of(agent)),
                 HandlerSpec(MESSAGE, rule.channel, rule.kind, rule.senders, rule.timeout),
             )
             for rule in agent_plan.on_message
         ]
-        return CrewMember(plan_of(agent), Handlers(rules), agent)
+        return CrewMember(plan_of(agent), Handlers(rules), agent, self.scope)
 
-    def _only_own_intent(self, agent: str, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """The function for messages of this workflow's intent; others are passed over."""
+    def _recording(self, agent: str, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The function, which also records that the agent has handled its message."""
         if returns_awaitable(call):
 
             async def call_async(message: ChannelMessage) -> Any:  # noqa: ANN401  # its result
-                if message.intent_id != self.intent_id:
-                    return None
                 try:
                     return await call(message)
                 finally:
@@ -82,8 +81,6 @@ class WorkflowAgents:
         loop = asyncio.get_running_loop()
 
         def call_sync(message: ChannelMessage) -> Any:  # noqa: ANN401  # its result
-            if message.intent_id != self.intent_id:
-                return None
             try:
                 return call(message)
             finally:

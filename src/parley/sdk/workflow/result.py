@@ -33,9 +33,9 @@ class StepResult(NamedTuple):
 class WorkflowEvent(NamedTuple):
     """Something that happened while a workflow runs.
 
-    `name` is `intent_created`, `agents_ready`, `step_ready`, `step_started`, `step_completed`, `step_failed`,
-    `step_retried`, `step_skipped`, `step_cancelled`, `stopping` (it was interrupted) or `ended`; `step` and `agent`
-    are empty where it is about no step.
+    `name` is `intent_created` or `intent_resumed`, `agents_ready`, `step_ready`, `step_started`, `step_completed`,
+    `step_failed`, `step_retried`, `step_skipped`, `step_cancelled`, `stopping` (it was interrupted) or `ended`; `step`
+    and `agent` are empty where it is about no step.
     """
 
     name: str

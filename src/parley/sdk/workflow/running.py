@@ -1,8 +1,8 @@
 """A workflow from its intent to its end.
 
-agents at work ──> intent, channels, tasks ──> steps ──> what was said is dealt with ──> intent completed
-                                                 └── failed, out of time, interrupted ──> intent abandoned
-                                                 └── the intent was resolved elsewhere: that is the end
+registered ──> intent ──> agents at work ──> channels, tasks ──> steps ──> what was said is dealt with ──> completed
+                                                                   └── failed, out of time, interrupted ──> abandoned
+                                                                   └── resolved elsewhere: that is the end
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 from parley.domain.directory.intent import RESOLVED, IntentStatus, TaskStatus
-from parley.domain.errors.errors import Conflict, ParleyError
+from parley.domain.errors.errors import Conflict, Invalid, NotFound, ParleyError
+from parley.domain.errors.team import BookmarkTaken
+from parley.domain.errors.workflow import WorkflowRunning
 from parley.domain.workflow.plan import WorkflowOutcome, outcome_of_intent
 from parley.sdk.agent.running import serve_crew
 from parley.sdk.protocol.retry import retry_until_accepted
 from parley.sdk.workflow.crew import WorkflowAgents, with_channel
+from parley.sdk.workflow.remote import RemoteSteps
 from parley.sdk.workflow.result import NOT_REPORTED, WorkflowEvent, WorkflowResult
+from parley.sdk.workflow.run_lock import RunLock
 from parley.sdk.workflow.steps import Steps
 
 if TYPE_CHECKING:
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from parley.sdk.workflow.importing import Function
     from parley.sdk.workflow.steps import OnEvent
     from parley.wire.api.records.channels import ChannelMessage
-    from parley.wire.api.records.intents import Intent
+    from parley.wire.api.records.intents import Intent, Task
 
 # How long the last messages may take to be handled, and how long the last status may take to be set.
 _CATCH_UP_SECONDS = 30.0
@@ -40,6 +44,8 @@ _HURRIED_SECONDS = 10.0
 _POLL_SECONDS = 5.0
 _POLL_WITHOUT_STREAM_SECONDS = 1.0
 _PAGE = 1_000
+# The name under which a workflow asks agents elsewhere, unless its client has one.
+_RUNNER = "workflow"
 
 _log = logging.getLogger("parley.workflow")
 
@@ -55,15 +61,23 @@ class Run:
         *,
         on_event: OnEvent,
         monotonic: Callable[[], float],
+        resume: str = "",
     ) -> None:
         self._plan = plan
-        # The workflow itself acts for no agent, whatever the environment names.
+        # The workflow creates what it needs for no agent, whatever the environment names. It asks agents elsewhere,
+        # and holds its lock, under a name.
         self._client = client.as_agent("")
+        self._runner = client.agent or _RUNNER
+        self._resume_id = resume
+        self._lock: RunLock | None = None
+        # The messages that were there when it was resumed: whether an earlier process handled them is not known here.
+        self._earlier: frozenset[str] = frozenset()
         self._on_event = on_event
         self._monotonic = monotonic
         self._started_at = monotonic()
         self._agents = WorkflowAgents(plan, functions)
-        self._steps = Steps(plan, functions, self._agents.agents, self._client, on_event, monotonic)
+        remote = RemoteSteps(client, self._runner, monotonic)
+        self._steps = Steps(plan, functions, self._agents.agents, self._client, remote, on_event, monotonic)
         self._intent: Intent | None = None
         self._detail = ""
 
@@ -72,12 +86,14 @@ class Run:
         await self._client.server_info()  # agents would wait for a server that is not there; a workflow says so
         done, ready = asyncio.Event(), asyncio.Event()
         serve_task = asyncio.ensure_future(
-            serve_crew(self._agents.crew, client=self._client, stop=done, ready=ready.set)
+            serve_crew(self._agents.crew, client=self._client, stop=done, ready=ready.set, registered=self._take_intent)
         )
         stop_task = asyncio.ensure_future(stop.wait())
         outcome: WorkflowOutcome | None = None
         try:
             outcome = await self._run_with_agents(serve_task, ready, stop_task, limit)
+        except (WorkflowRunning, BookmarkTaken):
+            raise  # it goes on in another process
         except ParleyError as error:
             await self._give_up(str(error))
             raise
@@ -94,6 +110,7 @@ class Run:
             agent_error = None if serve_task.cancelled() else serve_task.exception()
             if outcome is not None and agent_error is not None:  # else it is raised, or something worse is
                 _log.warning("an agent stopped", extra={"action": "workflow_agent_stopped", "why": str(agent_error)})
+            await self._leave()
         seconds = self._monotonic() - self._started_at
         self._on_event(WorkflowEvent("ended", detail=self._detail or outcome.value, seconds=seconds))
         intent = self._intent
@@ -120,6 +137,8 @@ class Run:
             serve_task.result()  # what keeps the agents from working
         if not ready.is_set():
             self._detail = "interrupted before it began"
+            if self._intent is not None:
+                await self._conclude(WorkflowOutcome.INTERRUPTED)
             return WorkflowOutcome.INTERRUPTED
         outcome = await self._set_up() or await self._wait_until_over(serve_task, stop_task, limit)
         await self._conclude(outcome)
@@ -127,9 +146,38 @@ class Run:
 
     # ---------------------------------------------------------------- the beginning
 
+    async def _take_intent(self) -> None:
+        """Create the intent, or take over that of an earlier run, with the lock that keeps others from running it."""
+        if self._resume_id:
+            intent = await self._load_intent()
+        else:
+            intent = self._intent = await self._create_intent()
+        lock = RunLock(self._client, self._runner, intent.id)
+        await lock.acquire()
+        self._lock, self._intent = lock, intent
+        self._agents.scope.intent_id = intent.id
+        if self._resume_id:
+            self._earlier = frozenset(message.id for message in await self._list_all_messages())
+        self._on_event(WorkflowEvent("intent_resumed" if self._resume_id else "intent_created", detail=intent.id))
+
+    async def _load_intent(self) -> Intent:
+        intent = await self._client.get_intent(self._resume_id)
+        if intent.status in RESOLVED:
+            raise Conflict(f"{intent.id} is {intent.status}", hint="only a run that was cut off can be resumed")
+        tasks = await self._list_step_tasks(intent.id)
+        names = {step.name for step in self._plan.steps}
+        if foreign := sorted(set(tasks) - names):
+            raise Invalid(f"{intent.id} has a step {foreign[0]} that the file does not have", hint="is it its run?")
+        return intent
+
+    async def _list_step_tasks(self, intent_id: str) -> dict[str, Task]:
+        tasks = await self._client.list_tasks(intent_id, limit=_PAGE)
+        return {str(task.metadata["step"]): task for task in tasks if "step" in task.metadata}
+
     async def _set_up(self) -> WorkflowOutcome | None:
-        """Create the intent with its channels and tasks; the outcome if it was resolved meanwhile."""
-        intent = await self._create_intent()
+        """Create the channels and tasks that are missing; the outcome if the intent was resolved meanwhile."""
+        intent = self._intent
+        assert intent is not None  # noqa: S101  # it was taken before the agents began
         try:
             await self._create_channels_and_tasks(intent)
         except Conflict:
@@ -145,22 +193,23 @@ class Run:
         return outcome_of_intent(status) or WorkflowOutcome.ABANDONED
 
     async def _create_intent(self) -> Intent:
-        """The intent. The agents are there already, and miss nothing."""
+        """The intent, as a draft: it becomes active when its agents work, so that they miss nothing."""
         planned, client = self._plan.intent, self._client
         constraints = planned.constraints
-        intent = self._intent = await client.create_intent(
+        return await client.create_intent(
             planned.title,
             planned.description or None,
             state=dict(planned.state),
             constraints=list(constraints) if isinstance(constraints, tuple) else dict(constraints),
-            status="active",
         )
-        self._agents.intent_id = intent.id
-        self._on_event(WorkflowEvent("intent_created", detail=intent.id))
-        return intent
 
     async def _create_channels_and_tasks(self, intent: Intent) -> None:
+        if intent.status == IntentStatus.DRAFT.value:
+            self._intent = await self._client.set_status(intent.id, IntentStatus.ACTIVE.value)
+        existing = {channel.name for channel in await self._client.list_channels(intent.id)} if self._resume_id else ()
         for channel in self._plan.channels:
+            if channel.name in existing:
+                continue
             options = channel.options
             await self._client.create_channel(
                 intent.id,
@@ -169,20 +218,22 @@ class Run:
                 channel.policy.value,
                 {"audit": options.audit, "ttl_seconds": options.ttl_seconds, "max_messages": options.max_messages},
             )
-        await self._steps.prepare(intent)
+        tasks = await self._list_step_tasks(intent.id) if self._resume_id else {}
+        await self._steps.prepare(intent, tasks)
 
     # ---------------------------------------------------------------- until it is over
 
     async def _wait_until_over(
         self, serve_task: asyncio.Future[None], stop_task: asyncio.Future[Any], limit: float | None
     ) -> WorkflowOutcome:
-        assert self._intent is not None  # noqa: S101  # it was set up
+        assert self._intent is not None and self._lock is not None  # noqa: S101, PT018  # it was set up
+        lock_task = asyncio.ensure_future(self._lock.keep())
         watch_task = asyncio.ensure_future(_wait_until_resolved(self._client, self._intent.id))
         steps_task = asyncio.ensure_future(self._steps.run() if self._plan.steps else _never())
         seconds_left = None if limit is None else max(0.0, limit - (self._monotonic() - self._started_at))
         try:
             await asyncio.wait(
-                (steps_task, watch_task, serve_task, stop_task),
+                (steps_task, watch_task, serve_task, stop_task, lock_task),
                 timeout=seconds_left,
                 return_when=asyncio.FIRST_COMPLETED,
             )
@@ -190,6 +241,8 @@ class Run:
                 return steps_task.result()
             if watch_task.done():
                 return self._resolved_by_others(watch_task.result())
+            if lock_task.done():
+                lock_task.result()  # another process has it
             if serve_task.done():
                 serve_task.result()  # what keeps the agents from going on
                 self._detail = "all agents were asked to stop"
@@ -201,7 +254,7 @@ class Run:
             self._detail = f"it took longer than {limit:g} seconds"
             return WorkflowOutcome.TIMED_OUT
         finally:
-            await _cancel_and_wait(steps_task, watch_task)
+            await _cancel_and_wait(steps_task, watch_task, lock_task)
 
     # ---------------------------------------------------------------- the end
 
@@ -248,7 +301,8 @@ class Run:
         """Wait until the agents have handled all messages, up to a timeout."""
         try:
             async with asyncio.timeout(_CATCH_UP_SECONDS):
-                await self._agents.wait_until_handled(await retry_until_accepted(self._list_all_messages))
+                messages = await retry_until_accepted(self._list_all_messages)
+                await self._agents.wait_until_handled([one for one in messages if one.id not in self._earlier])
         except TimeoutError:
             _log.warning("some messages were not handled", extra={"action": "workflow_unheard_messages"})
 
@@ -264,6 +318,20 @@ class Run:
                     break
                 since = page[-1].id
         return messages
+
+    async def _leave(self) -> None:
+        """Delete what only a run needs, unless it may be resumed."""
+        if self._lock is None or self._intent is None:
+            return
+        self._lock.forget()
+        if self._intent.status not in RESOLVED:
+            return
+        with suppress(ParleyError, TimeoutError):
+            async with asyncio.timeout(_HURRIED_SECONDS):
+                for name in self._agents.agents:
+                    with suppress(NotFound):
+                        await self._client.as_agent(name).delete_bookmark(name, self._intent.id)
+                await self._lock.release()
 
     async def _give_up(self, reason: str) -> None:
         """After an error: cancel the steps and abandon the intent."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from parley.domain.directory.intent import TASK_OVER, TaskStatus
@@ -36,13 +37,12 @@ if TYPE_CHECKING:
     from parley.sdk.agent.agent import BaseAgent
     from parley.sdk.client.client import AsyncClient
     from parley.sdk.workflow.importing import Function
+    from parley.sdk.workflow.remote import RemoteSteps
     from parley.wire.api.records.intents import Intent, Task
 
 OnEvent = Callable[[WorkflowEvent], None]
 
 _STEP = "step"
-_FIRST_PAUSE_SECONDS = 0.2
-_LONGEST_PAUSE_SECONDS = 30.0
 
 _log = logging.getLogger("parley.workflow")
 
@@ -91,42 +91,68 @@ class Steps:
         functions: Mapping[HandlerRef, Function],
         agents: Mapping[str, BaseAgent],
         client: AsyncClient,
+        remote: RemoteSteps,
         on_event: OnEvent,
         monotonic: Callable[[], float],
     ) -> None:
         self.states = initial_states(plan)
-        self.results = {step.name: StepResult(step.name, step.assign) for step in plan.steps}
+        self.results = {step.name: StepResult(step.name, step.doer) for step in plan.steps}
         self._plan = plan
         self._functions = functions
         self._agents = agents
         self._client = client
+        self._remote = remote
         self._on_event = on_event
         self._monotonic = monotonic
         self._tasks: dict[str, StepTask] = {}
+        # The attempt with which a step begins: not 1 where an earlier process has tried.
+        self._first_attempts: dict[str, int] = {}
         self._intent_id = ""
         # One after the other: all of them change the same intent.
         self._state_lock = asyncio.Lock()
         self._slots = {name: asyncio.Semaphore(plan_of(agent).concurrency) for name, agent in agents.items()}
 
-    async def prepare(self, intent: Intent) -> None:
-        """Create one task for each step, dependencies first."""
+    async def prepare(self, intent: Intent, tasks: Mapping[str, Task]) -> None:
+        """Create a task for each step that has none yet, dependencies first; the others go on where they are."""
         self._intent_id = intent.id
         remaining = list(self._plan.steps)
         while remaining:
             step = next(step for step in remaining if all(before in self._tasks for before in step.depends_on))
             remaining.remove(step)
-            task = await self._client.create_task(
-                intent.id,
-                step.title,
-                step.description or None,
-                assigned_agent=step.assign,
-                depends_on=[self._tasks[before].task.id for before in step.depends_on],
-                timeout_seconds=step.timeout,
-                max_attempts=step.retries + 1,
-                metadata={_STEP: step.name},
-            )
+            task = tasks.get(step.name) or await self._create_task(step)
             self._tasks[step.name] = StepTask(self._client, task)
             self._update_result(step, task_id=task.id)
+            if step.name in tasks:
+                await self._resume_step(step, intent.state.get(step.name))
+
+    async def _create_task(self, step: Step) -> Task:
+        return await self._client.create_task(
+            self._intent_id,
+            step.title,
+            step.description or None,
+            assigned_agent=step.assign or None,
+            depends_on=[self._tasks[before].task.id for before in step.depends_on],
+            timeout_seconds=step.timeout,
+            max_attempts=step.retries + 1,
+            metadata={_STEP: step.name},
+        )
+
+    async def _resume_step(self, step: Step, result: object) -> None:
+        """Take over a step from the process that ran it: what is over stays so, what was running runs again."""
+        step_task = self._tasks[step.name]
+        task = step_task.task
+        if task.status not in TASK_OVER and isinstance(result, dict):
+            # Its function has returned: the result is in the intent's state before the task counts as completed.
+            await step_task.move(TaskStatus.COMPLETED, output=result)
+        elif task.status not in TASK_OVER:
+            tried = task.status == TaskStatus.PENDING.value and task.error is not None
+            self._first_attempts[step.name] = min(task.attempt + tried, step.retries + 1)
+            if task.status == TaskStatus.RUNNING.value:
+                await step_task.move(TaskStatus.PENDING)
+            return
+        status = TaskStatus(step_task.task.status)
+        error = task.error.get("message", "") if isinstance(task.error, dict) else task.blocked_reason or ""
+        self._finish_step(step, status, error=error, result=result if isinstance(result, dict) else None)
 
     async def run(self) -> WorkflowOutcome:
         """Run all steps, in parallel where possible; steps whose dependencies failed are skipped."""
@@ -177,8 +203,8 @@ class Steps:
         started_at = self._monotonic()
         try:
             await self._tasks[step.name].move(TaskStatus.READY)
-            self._on_event(WorkflowEvent("step_ready", step.name, step.assign))
-            async with self._slots[step.assign]:
+            self._on_event(WorkflowEvent("step_ready", step.name, step.doer))
+            async with self._slots.get(step.assign) or nullcontext():
                 started_at = self._monotonic()
                 await self._run_attempts(step, started_at)
         except EndedElsewhere as ended:
@@ -186,12 +212,12 @@ class Steps:
 
     async def _run_attempts(self, step: Step, started_at: float) -> None:
         """Attempt a step until it succeeds, or its retries are used up."""
-        pause, step_task = _FIRST_PAUSE_SECONDS, self._tasks[step.name]
-        for attempt in range(1, step.retries + 2):
+        step_task = self._tasks[step.name]
+        for attempt in range(self._first_attempts.get(step.name, 1), step.retries + 2):
             await step_task.move(TaskStatus.RUNNING, attempt=attempt)
             self.states[step.name] = TaskStatus.RUNNING
             self._update_result(step, attempts=attempt, status=TaskStatus.RUNNING)
-            self._on_event(WorkflowEvent("step_started", step.name, step.assign, attempt=attempt))
+            self._on_event(WorkflowEvent("step_started", step.name, step.doer, attempt=attempt))
             attempt_task = asyncio.ensure_future(self._attempt(step, attempt))
             try:
                 await asyncio.wait((attempt_task,))
@@ -209,29 +235,58 @@ class Steps:
             if isinstance(error, EndedElsewhere):
                 raise error
             error_text = describe_error(error)
-            extra = {"action": "workflow_step_failed", "step": step.name, "agent": step.assign, "attempt": attempt}
-            _log.error("the step %s failed", step.name, extra=extra, exc_info=error)
+            extra = {"action": "workflow_step_failed", "step": step.name, "agent": step.doer, "attempt": attempt}
+            if self._plan.is_remote(step):  # the traceback is in the log of its agent
+                _log.error("the step %s failed: %s", step.name, error_text, extra=extra)
+            else:
+                _log.error("the step %s failed", step.name, extra=extra, exc_info=error)
             if attempt > step.retries:
                 await step_task.move(TaskStatus.FAILED, error={"message": error_text})
                 return self._finish_step(step, TaskStatus.FAILED, started_at, error=error_text)
-            self._on_event(WorkflowEvent("step_retried", step.name, step.assign, error_text, attempt))
+            self._on_event(WorkflowEvent("step_retried", step.name, step.doer, error_text, attempt))
             await step_task.move(TaskStatus.PENDING, error={"message": error_text})
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+            await asyncio.sleep(step.pauses.after(attempt))
         return None
 
     async def _attempt(self, step: Step, attempt: int) -> Mapping[str, Any]:
-        """Call the step's function, and store its result in the intent's state."""
+        """Do the step once, and store its result in the intent's state."""
         intent = await retry_until_accepted(lambda: self._client.get_intent(self._intent_id))
         results = {
             name: step_result.result
             for name, step_result in self.results.items()
             if step_result.status is TaskStatus.COMPLETED
         }
-        agent = self._agents[step.assign]
         inputs = resolved_inputs(step, results)
+        if self._plan.is_remote(step):
+            result = await self._remote.run(step, self._tasks[step.name].task, inputs, attempt)
+        else:
+            result = await self._call(step, attempt, intent, results, inputs)
+        if missing := missing_outputs(step, result):
+            raise Invalid(f"{self._plan.handler_of(step) or step.doer} did not give {', '.join(missing)}")
+        async with self._state_lock:
+            await retry_until_accepted(lambda: self._client.update_state(self._intent_id, {step.name: dict(result)}))
+        return result
+
+    async def _call(
+        self,
+        step: Step,
+        attempt: int,
+        intent: Intent,
+        results: Mapping[str, Mapping[str, Any]],
+        inputs: Mapping[str, Any],
+    ) -> Mapping[str, Any]:
+        """Call the step's function."""
+        agent = self._agents[step.assign]
         context = StepContext(
-            step.name, step.title, inputs, intent, results, agent, attempt, self._tasks[step.name].task.id
+            step.name,
+            step.title,
+            inputs,
+            intent,
+            results,
+            agent,
+            attempt,
+            self._tasks[step.name].task.id,
+            step.constraints,
         )
         ref = self._plan.handler_of(step)
         assert ref is not None  # noqa: S101  # a plan without is refused
@@ -244,12 +299,7 @@ class Steps:
         if not isinstance(return_value, Mapping | None):
             hint = "a step returns a mapping, its result, or None for an empty one"
             raise Invalid(f"{function.name} returned {type(return_value).__name__}", hint=hint)
-        result = answer_of(handler, return_value) or {}
-        if missing := missing_outputs(step, result):
-            raise Invalid(f"{function.name} did not give {', '.join(missing)}")
-        async with self._state_lock:
-            await retry_until_accepted(lambda: self._client.update_state(self._intent_id, {step.name: dict(result)}))
-        return result
+        return answer_of(handler, return_value) or {}
 
     # ---------------------------------------------------------------- notes
 
@@ -281,4 +331,4 @@ class Steps:
         self.states[step.name] = status
         self._update_result(step, status=status, error=error, seconds=seconds, result=result or {})
         attempts = self.results[step.name].attempts
-        self._on_event(WorkflowEvent(f"step_{status.value}", step.name, step.assign, error, attempts, seconds))
+        self._on_event(WorkflowEvent(f"step_{status.value}", step.name, step.doer, error, attempts, seconds))

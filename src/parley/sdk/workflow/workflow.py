@@ -105,8 +105,12 @@ class Workflow:
         *,
         timeout: float | None = None,
         on_event: Callable[[WorkflowEvent], None] = _ignore_event,
+        resume: str = "",
     ) -> WorkflowResult:
         """Run it to its end, on the server at `url` (else PARLEY_URL) with a service key (else PARLEY_KEY).
+
+        `resume` is the intent of a run whose process was killed: steps that are finished are not repeated, one that was
+        running is run again. `WorkflowRunning` when another process runs it.
 
         `timeout`, in seconds, takes the place of the file's. `on_event` is told what happens, as it happens. In the
         main thread, Ctrl-C and SIGTERM end it in good order: what runs is cancelled, the intent is abandoned, and the
@@ -117,7 +121,7 @@ class Workflow:
         _check_no_loop()
         self.check()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(self._run_until_signal(url, key, timeout, on_event))
+            return runner.run(self._run_until_signal(url, key, timeout, on_event, resume))
 
     async def run_async(
         self,
@@ -128,6 +132,7 @@ class Workflow:
         on_event: Callable[[WorkflowEvent], None] = _ignore_event,
         stop: asyncio.Event | None = None,
         client: AsyncClient | None = None,
+        resume: str = "",
     ) -> WorkflowResult:
         """`run` inside an event loop that is there already. Setting `stop` interrupts it.
 
@@ -142,7 +147,7 @@ class Workflow:
         functions = self._load_functions()
         own = client or AsyncClient(url, key=key)
         try:
-            run = Run(self.plan, functions, own, on_event=on_event, monotonic=monotonic)
+            run = Run(self.plan, functions, own, on_event=on_event, monotonic=monotonic, resume=resume)
             return await run.run(stop or asyncio.Event(), timeout or self.plan.timeout)
         finally:
             if client is None:
@@ -154,9 +159,12 @@ class Workflow:
         key: str,
         limit: float | None,
         on_event: Callable[[WorkflowEvent], None],
+        resume: str,
     ) -> WorkflowResult:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        run_task = asyncio.ensure_future(self.run_async(url, key, timeout=limit, on_event=on_event, stop=stop))
+        run_task = asyncio.ensure_future(
+            self.run_async(url, key, timeout=limit, on_event=on_event, stop=stop, resume=resume)
+        )
 
         def on_signal() -> None:
             if stop.is_set():

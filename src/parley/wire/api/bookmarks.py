@@ -19,11 +19,14 @@ Position = Annotated[int, Meta(ge=0, le=2**40 - 1, description="A place in the t
 class BookmarkOpenIn(Struct, forbid_unknown_fields=True):
     """Where a new bookmark starts: before the oldest unanswered request, at the head, or at the oldest stored item.
 
-    `process`, as `PID@HOST`, is shown to the process that held the bookmark before.
+    `process`, as `PID@HOST`, is shown to the process that held the bookmark before. With `unless_active`, a bookmark
+    that its holder saved within this many seconds is not claimed (409); with `replaces`, only that of this holder is.
     """
 
     start: Start = Start.UNANSWERED
     process: Annotated[str, Meta(pattern=r"^(?:[0-9]{1,10}@[A-Za-z0-9._-]{1,255})?$")] = ""
+    unless_active: Annotated[float, Meta(ge=0, le=86_400)] | None = None
+    replaces: Annotated[str, Meta(max_length=128)] | None = None
 
 
 class BookmarkIn(Struct, forbid_unknown_fields=True):

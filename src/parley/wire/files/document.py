@@ -33,6 +33,10 @@ _LONGEST_SHOWN = 40
 _MOST_ITEMS = 256
 
 
+# The code of a flaw: a key of another tool whose feature Parley does not have.
+UNAVAILABLE = "unavailable"
+
+
 class Flaw(NamedTuple):
     """One thing wrong with a file."""
 
@@ -44,6 +48,26 @@ class Flaw(NamedTuple):
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (f"{self.file}:{self.line}", self.key, self.detail)))
+
+
+def one_for_each_feature(flaws: Sequence[Flaw]) -> list[Flaw]:
+    """The flaws, with one line for each feature that is not available: the first place names the others."""
+    merged: dict[tuple[str, ...], list[Flaw]] = {}
+    for flaw in sorted(flaws, key=lambda flaw: flaw.line):
+        feature = (
+            (flaw.key.rpartition(".")[2],) if flaw.code == UNAVAILABLE else (str(flaw.line), flaw.key, flaw.detail)
+        )
+        merged.setdefault(feature, []).append(flaw)
+    return [
+        first._replace(detail=f"{first.detail}; also in line{'s' if others[1:] else ''} {_numbers(others)}")
+        if others
+        else first
+        for first, *others in merged.values()
+    ]
+
+
+def _numbers(flaws: Sequence[Flaw]) -> str:
+    return ", ".join(str(flaw.line) for flaw in flaws)
 
 
 def invalid_file(error: type[E], flaws: Sequence[Flaw]) -> E:
@@ -60,14 +84,22 @@ class Reading:
     """One file being read; its flaws are collected in `flaws`.
 
     A method notes a value that is not as it should be as a flaw, and returns None or an empty value. `instead` says
-    what to write in place of an unknown key. `root` is a first key that flaws do not name.
+    what to write in place of an unknown key, `unavailable` what to do about a key of another tool whose feature is not
+    there. `root` is a first key that flaws do not name.
     """
 
     def __init__(
-        self, text: str, name: str, limits: Limits, instead: Mapping[str, str] | None = None, root: str = ""
+        self,
+        text: str,
+        name: str,
+        limits: Limits,
+        instead: Mapping[str, str] | None = None,
+        root: str = "",
+        unavailable: Mapping[str, str] | None = None,
     ) -> None:
         self.file = name
         self._instead = instead or {}
+        self._unavailable = unavailable or {}
         self._root = root
         self.flaws: list[Flaw] = []
         # The keys that have a flaw.
@@ -114,7 +146,9 @@ class Reading:
         """The known keys of a mapping that have a value; the others are flaws."""
         fields = {}
         for key, field in self.mapping(path, value).items():
-            if key not in allowed:
+            if key not in allowed and key in self._unavailable:
+                self.wrong((*path, key), UNAVAILABLE, f"is not available in Parley ({self._unavailable[key]})")
+            elif key not in allowed:
                 close = get_close_matches(key, allowed, 1)
                 otherwise = f"did you mean {close[0]}?" if close else f"there is {', '.join(allowed)}"
                 instead = self._instead.get(key, otherwise)

@@ -10,7 +10,8 @@
     workflow:
       research: {assign: research-agent, handler: "research:collect", timeout: 5m}
 
-All flaws of a file are named at once, each with its line and key.
+All flaws of a file are named at once, each with its line and key. Files of the OpenIntent SDK are read as far as Parley
+has their features; the others are named, each once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.channel.channel import DEFAULT_MAX_MESSAGES, MemberPolicy, Options
 from parley.domain.directory.callers import SYSTEM
-from parley.domain.errors.workflow import WorkflowInvalid
+from parley.domain.errors.workflow import WorkflowInvalid, WorkflowUnsupported
 from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.message.message import KINDS, Pattern
 from parley.domain.names import NAME_RULE, is_name
@@ -35,10 +36,22 @@ from parley.domain.workflow.plan import (
     KeyPath,
     MessageRule,
     Reference,
+    RetryPauses,
     Step,
     WorkflowPlan,
 )
-from parley.wire.files.document import FLAGS, LONGEST_WORD, Flaw, Reading, dotted, invalid_file, line_of, show_value
+from parley.wire.files.document import (
+    FLAGS,
+    LONGEST_WORD,
+    UNAVAILABLE,
+    Flaw,
+    Reading,
+    dotted,
+    invalid_file,
+    line_of,
+    one_for_each_feature,
+    show_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,25 +60,48 @@ if TYPE_CHECKING:
     from parley.domain.message.message import Value
 
 _TOP = ("version", "intent", "channels", "agents", "workflow", "timeout", "handlers")
+# Words of the OpenIntent SDK's files, which are read as ours.
+_OTHER_TOP = ("openintent", "info")
+_INFO = ("name", "description", "version")
 _INTENT = ("title", "description", "state", "constraints")
 _CHANNEL = ("members", "member_policy", "audit", "ttl_seconds", "max_messages")
-_AGENT = ("role", "capabilities", "concurrency", "handler", "on_message")
+_AGENT = ("description", "role", "capabilities", "concurrency", "handler", "on_message")
 _RULE = ("channel", "kind", "from", "handler", "timeout")
-_STEP = (*("title", "description", "assign", "depends_on", "handler", "timeout", "retries", "inputs", "outputs"),)
+_STEP = (
+    *("title", "description", "assign", "role", "depends_on", "handler", "timeout", "retries"),
+    *("inputs", "outputs", "constraints"),
+)
+_OTHER_STEP = ("agent", "initial_state", "retry")
+_RETRY = ("max_attempts", "backoff", "initial_delay_ms", "max_delay_ms")
 # Keys of other tools' files, and what to do instead.
 _INSTEAD = {
-    "openintent": 'write version: "1.0"',
-    "info": "write intent, with a title",
     "name": "write title",
     "phases": "write workflow",
     "steps": "write workflow",
-    "governance": "rules are policies, see: parley policy",
-    "llm": "a handler calls its model itself",
-    "retry": "write retries, with a number",
-    "initial_state": "write state under intent, or inputs of a step",
-    "skip_when": "the handler decides whether there is anything to do",
     "options": "write audit, ttl_seconds and max_messages without it",
 }
+# Keys of the OpenIntent SDK's files whose features Parley does not have, and what to do without them.
+_UNAVAILABLE = {
+    "governance": "rules are policies, see: parley policy; a time limit is: timeout",
+    "llm": "a handler calls its model itself",
+    "mcp": "a handler calls its tools itself",
+    "tools": "a handler calls its tools itself",
+    "identity": "the server's keys say who an agent is",
+    "verification": "every log is chained; see: parley audit verify",
+    "types": "outputs names the keys that a result must have",
+    "permissions": "access is given to an intent, not to a step",
+    "access": "access is given to an intent, not to a step",
+    "delegation": "access is given to an intent, not to a step",
+    "context": "a step gets its inputs, the intent and all results",
+    "leasing": "each step is done by one agent",
+    "cost_tracking": "costs are not counted",
+    "attachments": "a result is JSON: store files elsewhere, and return their addresses",
+    "skip_when": "the handler decides whether there is anything to do",
+    "retryable_errors": "every failure is tried again",
+    "default_permission": "access is given to an intent, see: parley policy",
+    "approval_required": "policies say what waits for a person, see: parley policy",
+}
+_GROWTHS = {growth: growth for growth in ("exponential", "linear", "constant")}
 _POLICIES = {policy.value: policy for policy in MemberPolicy}
 _KINDS = (*(pattern.value for pattern in Pattern), *KINDS)
 _IDENTIFIER = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
@@ -75,6 +111,7 @@ _STEP_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
 _REFERENCE = re.compile(r"([A-Za-z_][A-Za-z0-9_-]{0,63})((?:\.[A-Za-z0-9_-]+)+)", re.ASCII)
 _LONGEST_TITLE = 500
 _MOST_RETRIES = 100
+_LONGEST_DELAY_MS = 86_400_000
 _MOST_AT_ONCE = 1_000
 _LONGEST_TTL = 10 * 365 * 86_400
 _MOST_MESSAGES = 1_000_000
@@ -94,10 +131,12 @@ class WorkflowFile(NamedTuple):
 
 def read_workflow(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> WorkflowFile:
     """The workflow of a file; `WorkflowInvalid` names all its flaws, also in `facts["flaws"]`."""
-    document = _Document(text, name, limits, _INSTEAD)
+    document = _Document(text, name, limits, _INSTEAD, unavailable=_UNAVAILABLE)
     plan = document.plan()
     if document.flaws:
-        raise invalid_file(WorkflowInvalid, document.flaws)
+        unsupported = all(flaw.code == UNAVAILABLE for flaw in document.flaws)
+        error = WorkflowUnsupported if unsupported else WorkflowInvalid
+        raise invalid_file(error, one_for_each_feature(document.flaws))
     return WorkflowFile(name, plan, document.lines)
 
 
@@ -107,15 +146,20 @@ class _Document(Reading):
     _steps: tuple[str, ...] = ()
 
     def plan(self) -> WorkflowPlan:
-        top = self.top(_TOP, needs=("version", "intent"), empty=("channels", "agents", "workflow"))
+        needs = [
+            ours for ours, theirs in zip(("version", "intent"), _OTHER_TOP, strict=True) if theirs not in self.document
+        ]
+        top = self.top((*_TOP, *_OTHER_TOP), tuple(needs), empty=("channels", "agents", "workflow"))
         if not self.document:
             return WorkflowPlan(IntentPlan(""))
-        if top.get("version") not in (None, VERSION):
-            self.wrong(("version",), "wrong_value", f'must be "{VERSION}", not {show_value(top["version"])}')
+        for key in ("version", "openintent"):
+            if top.get(key) not in (None, VERSION):
+                self.wrong((key,), "wrong_value", f'must be "{VERSION}", not {show_value(top[key])}')
+        self._one_word(top, (), "version", "openintent")
         steps = self.mapping(("workflow",), top.get("workflow"))
         self._steps = tuple(steps)
         plan = WorkflowPlan(
-            self._intent(top.get("intent")),
+            self._intent(top.get("intent")) if self._one_word(top, (), "intent", "info") else self._info(top["info"]),
             tuple(
                 [self._channel(name, value) for name, value in self.mapping(("channels",), top.get("channels")).items()]
             ),
@@ -131,20 +175,39 @@ class _Document(Reading):
 
     # ---------------------------------------------------------------- the parts
 
+    def _one_word(self, fields: Mapping[str, Value], path: KeyPath, ours: str, theirs: str) -> bool:
+        """Whether a file has our word for something, or none. Both words at once are a flaw."""
+        if ours in fields and theirs in fields:
+            self.wrong((*path, theirs), "duplicate", f"stands for {ours}, which is there, too")
+        return theirs not in fields or ours in fields
+
+    def _info(self, value: Value) -> IntentPlan:
+        """The intent, as the OpenIntent SDK's files name it. Their version is for people."""
+        fields = self.fields(("info",), value, _INFO, needs=("name",))
+        return IntentPlan(
+            self.line(("info", "name"), fields.get("name"), _LONGEST_TITLE),
+            self.text(("info", "description"), fields.get("description")),
+            {},
+            {},
+        )
+
     def _intent(self, value: Value) -> IntentPlan:
         path: KeyPath = ("intent",)
         fields = self.fields(path, value, _INTENT, needs=("title",))
-        constraints = self.typed((*path, "constraints"), fields.get("constraints"))
-        if not isinstance(constraints, dict | list | None):
-            self.wrong((*path, "constraints"), "wrong_type", "must be a mapping or a list")
-            constraints = None
         state = self.typed((*path, "state"), self.mapping((*path, "state"), fields.get("state")))
         return IntentPlan(
             self.line((*path, "title"), fields.get("title"), _LONGEST_TITLE),
             self.text((*path, "description"), fields.get("description")),
             state,
-            tuple(constraints) if isinstance(constraints, list) else constraints or {},
+            self._constraints((*path, "constraints"), fields.get("constraints")) or {},
         )
+
+    def _constraints(self, path: KeyPath, value: Value) -> Mapping[str, Any] | tuple[Any, ...]:
+        constraints = self.typed(path, value)
+        if not isinstance(constraints, dict | list | None):
+            self.wrong(path, "wrong_type", "must be a mapping or a list")
+            return ()
+        return tuple(constraints) if isinstance(constraints, list) else constraints or ()
 
     def _channel(self, name: str, value: Value) -> ChannelPlan:
         path: KeyPath = ("channels", name)
@@ -176,6 +239,7 @@ class _Document(Reading):
             self.number((*path, "concurrency"), fields.get("concurrency"), 1, _MOST_AT_ONCE),
             self._handler((*path, "handler"), fields.get("handler")),
             self.items((*path, "on_message"), fields.get("on_message"), self._rule, distinct=False),
+            self.line((*path, "description"), fields.get("description"), _LONGEST_TITLE),
         )
 
     def _rule(self, path: KeyPath, value: Value) -> MessageRule | None:
@@ -206,20 +270,46 @@ class _Document(Reading):
         if not _STEP_NAME.fullmatch(name):
             rule = "1 to 64 letters, digits, '_' or '-', starting with a letter"
             self.wrong(path, "bad_name", f"is no name of a step: use {rule}")
-        fields = self.fields(path, value, _STEP, needs=("assign",))
-        inputs = self.mapping((*path, "inputs"), fields.get("inputs"))
+        fields = self.fields(path, value, (*_STEP, *_OTHER_STEP))
+        assign = "assign" if self._one_word(fields, path, "assign", "agent") else "agent"
+        given = "inputs" if self._one_word(fields, path, "inputs", "initial_state") else "initial_state"
+        if not {assign, "role"} & {*fields} and path not in self.blamed:
+            self.wrong((*path, "assign"), "missing", "is not there (or name a role)")
+        inputs = self.mapping((*path, given), fields.get(given))
+        retries, pauses = self._retries(path, fields)
         return Step(
             name,
             self.line((*path, "title"), fields["title"], _LONGEST_TITLE) if "title" in fields else name,
             self.text((*path, "description"), fields.get("description")),
-            (self.name((*path, "assign"), fields["assign"]) if "assign" in fields else None) or "",
+            (self.name((*path, assign), fields[assign]) if assign in fields else None) or "",
             self.items((*path, "depends_on"), fields.get("depends_on"), self.word),
             self._handler((*path, "handler"), fields.get("handler")),
             self.duration((*path, "timeout"), fields.get("timeout")),
-            self.number((*path, "retries"), fields.get("retries"), 0, _MOST_RETRIES) or 0,
-            {key: self._input((*path, "inputs", key), value) for key, value in inputs.items()},
+            retries,
+            {key: self._input((*path, given, key), value) for key, value in inputs.items()},
             self.items((*path, "outputs"), fields.get("outputs"), self.word),
+            (self.name((*path, "role"), fields["role"]) if "role" in fields else None) or "",
+            self._constraints((*path, "constraints"), fields.get("constraints")),
+            pauses,
         )
+
+    def _retries(self, path: KeyPath, fields: Mapping[str, Value]) -> tuple[int, RetryPauses]:
+        """How often a step is tried again, and when: a number, or the OpenIntent SDK's mapping."""
+        if self._one_word(fields, path, "retries", "retry"):
+            return self.number((*path, "retries"), fields.get("retries"), 0, _MOST_RETRIES) or 0, RetryPauses()
+        path = (*path, "retry")
+        retry = self.fields(path, fields["retry"], _RETRY)
+        attempts = self.number((*path, "max_attempts"), retry.get("max_attempts"), 1, _MOST_RETRIES + 1)
+        first = self.number((*path, "initial_delay_ms"), retry.get("initial_delay_ms"), 0, _LONGEST_DELAY_MS)
+        longest = self.number((*path, "max_delay_ms"), retry.get("max_delay_ms"), 0, _LONGEST_DELAY_MS)
+        growth = self.one_of((*path, "backoff"), retry.get("backoff"), _GROWTHS)
+        plain = RetryPauses()
+        pauses = RetryPauses(
+            plain.first if first is None else first / 1000,
+            plain.longest if longest is None else longest / 1000,
+            growth or plain.growth,
+        )
+        return (attempts or 1) - 1, pauses
 
     def _input(self, path: KeyPath, value: Value) -> Any:  # noqa: ANN401  # whatever a file holds
         """A value; a text that begins with the name of a step and a dot is a reference, wherever it stands."""

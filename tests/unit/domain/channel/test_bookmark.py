@@ -6,7 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from parley.domain.channel.bookmark import MOST_OPEN, Bookmark, Start, bookmark_id, first_position, opened, saved
+from parley.domain.channel.bookmark import (
+    MOST_OPEN,
+    Bookmark,
+    Start,
+    bookmark_id,
+    check_claim,
+    first_position,
+    opened,
+    saved,
+)
 from parley.domain.errors.errors import BadAgentName, BadName, Invalid
 from parley.domain.errors.team import BookmarkTaken
 
@@ -86,7 +95,36 @@ def test_the_same_twice_changes_nothing() -> None:
     once = save(position=12, still=(11, 11, 7))
 
     assert save(once, position=12, still=(7, 11)) is once
-    assert save() is MARK
+    assert save(replace(MARK, saved_at=LATER)) == replace(MARK, saved_at=LATER)
+
+
+def test_a_save_that_changes_nothing_shows_a_moment_later_that_the_holder_is_alive() -> None:
+    assert save() == replace(MARK, saved_at=LATER)
+
+
+@pytest.mark.parametrize(
+    ("claim", "refused"),
+    [
+        ((None, None), False),
+        ((3601.0, None), True),  # saved an hour ago
+        ((3600.0, None), False),
+        ((None, "h1"), False),
+        ((None, "h0"), True),
+        ((3601.0, "h1"), True),
+    ],
+)
+def test_a_bookmark_is_claimed_only_from_whom_the_claim_names(
+    claim: tuple[float | None, str | None], refused: bool
+) -> None:
+    mark = replace(MARK, process="7@vm")
+    if not refused:
+        check_claim(mark, LATER, *claim)
+        return
+    with pytest.raises(BookmarkTaken) as told:
+        check_claim(mark, LATER, *claim)
+
+    assert told.value.message == "bob: held by pid 7 on host vm, last seen 1h ago"
+    assert told.value.facts["holder"] == "h1"
 
 
 @pytest.mark.parametrize(

@@ -46,13 +46,14 @@ def test_a_plan_in_which_every_name_stands_for_something_has_no_faults() -> None
 def test_agents_channels_and_steps_that_are_not_there_are_named_with_what_was_probably_meant() -> None:
     channels = (ChannelPlan("talk", ("ann", "an")), ChannelPlan("progress"))
     agents = (AgentPlan("ann", handler=F, on_message=(MessageRule(F, "progres"),)),)
-    steps = Step("a", assign="bob"), Step("b", assign="ann", depends_on=("x",))
+    steps = Step("a", assign="bob", handler=F), Step("b", assign="ann", depends_on=("x",)), Step("c", assign="anna")
 
     assert found(a_plan(*steps, agents=agents, channels=channels)) == [
         (("channels", "talk", "members", 1), "no agent an (did you mean ann?)"),
         (("agents", "ann", "on_message", 0, "channel"), "no channel progres (did you mean progress?)"),
         (("workflow", "a", "assign"), "no agent bob (there is ann)"),
-        (("workflow", "b", "depends_on", 0), "no step x (there is a, b)"),
+        (("workflow", "b", "depends_on", 0), "no step x (there is a, b, c)"),
+        (("workflow", "c", "assign"), "no agent anna (did you mean ann?)"),
     ]
 
 
@@ -73,10 +74,20 @@ def test_an_explicit_channel_has_members() -> None:
     ]
 
 
-def test_a_step_has_a_handler_of_its_own_or_its_agents() -> None:
-    assert found(a_plan(Step("a", assign="bob"), agents=(ANN, AgentPlan("bob")))) == [
-        (("workflow", "a", "handler"), "is not there, and bob has none either")
+def test_a_step_of_an_agent_that_runs_here_has_a_handler() -> None:
+    bob = AgentPlan("bob", on_message=(MessageRule(F),))
+
+    assert found(a_plan(Step("a", assign="bob"), agents=(ANN, bob))) == [
+        (("workflow", "a", "handler"), "is not there, and bob, which runs here, has none either")
     ]
+
+
+def test_a_step_without_a_handler_is_done_elsewhere() -> None:
+    steps = Step("a", assign="bob"), Step("b", assign="zoe"), Step("c", role="writer"), Step("d", assign="ann")
+    plan = a_plan(*steps, agents=(ANN, AgentPlan("bob")), channels=(ChannelPlan("talk", ("zoe",)),))
+
+    assert found(plan) == []
+    assert plan.remote_doers == ("bob", "zoe", "role:writer")
 
 
 def test_an_input_comes_from_a_step_that_is_done_before_and_gives_it() -> None:

@@ -57,7 +57,8 @@ def test_a_step_that_names_no_handler_has_its_agents() -> None:
 def test_an_agent_without_steps_and_handlers_is_run_by_somebody_else() -> None:
     talks = AgentPlan("talks", on_message=(MessageRule(HandlerRef("", "f")),))
     agents = talks, AgentPlan("works"), AgentPlan("elsewhere")
-    plan = WorkflowPlan(IntentPlan("t"), agents=agents, steps=(Step("a", assign="works"),))
+    steps = Step("a", assign="works", handler=HandlerRef("", "f")), Step("b", assign="elsewhere")
+    plan = WorkflowPlan(IntentPlan("t"), agents=agents, steps=steps)
 
     assert [agent.name for agent in agents if plan.works_here(agent)] == ["talks", "works"]
 

@@ -34,14 +34,17 @@ class Stage:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     told: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def run(self, text: str, *functions: Callable[..., Any], limit: float | None = None) -> WorkflowResult:
+    async def run(
+        self, text: str, *functions: Callable[..., Any], limit: float | None = None, resume: str = ""
+    ) -> WorkflowResult:
         """Run a workflow whose handlers are these functions, by their names."""
         known = {
             HandlerRef("", one.__name__): Function(one.__name__, one, len(inspect.signature(one).parameters) == 2)
             for one in functions
         }
         plan = read_workflow(text, "w.yaml").plan
-        return await Run(plan, known, self.client, on_event=self._tell, monotonic=monotonic).run(self.stop, limit)
+        run = Run(plan, known, self.client, on_event=self._tell, monotonic=monotonic, resume=resume)
+        return await run.run(self.stop, limit)
 
     def _tell(self, event: WorkflowEvent) -> None:
         self.events.append(event)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from parley.domain.directory.callers import KeyKind
+from parley.domain.errors.errors import NotFound
 from parley.domain.errors.team import AgentDeparted, WrongSender
 from parley.domain.errors.workflow import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
 from parley.domain.workflow.plan import WorkflowOutcome
@@ -493,7 +494,8 @@ async def test_who_interrupts_it_leaves_nothing_that_looks_as_if_it_went_on(serv
     assert result.outcome is WorkflowOutcome.INTERRUPTED
     assert (await stage.intent()).status == "abandoned"
     assert await stage.tasks() == {"a": "cancelled", "b": "cancelled"}
-    assert (await stage.client.get_agent("ann")).status == "draining"
+    with pytest.raises(NotFound):
+        await stage.client.get_bookmark("ann", await stage.intent_id())
 
 
 @with_server

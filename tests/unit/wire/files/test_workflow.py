@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.domain.channel.channel import MemberPolicy, Options
-from parley.domain.errors.workflow import WorkflowInvalid
+from parley.domain.errors.workflow import WorkflowInvalid, WorkflowUnsupported
 from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.workflow.plan import AgentPlan, ChannelPlan, HandlerRef, IntentPlan, MessageRule, Reference, Step
 from parley.wire.files.workflow import read_workflow
@@ -191,24 +191,101 @@ workflow:
         "13: workflow.one.assign: no agent an (did you mean ann?)",
         "13: workflow.one.depends_on: goes in a circle: one -> two -> one",
         '14: workflow.two.outputs: must be a list, not "x"',
-        "14: workflow.two.handler: is not there, and ann has none either",
+        "14: workflow.two.handler: is not there, and ann, which runs here, has none either",
     ]
 
 
 @pytest.mark.parametrize(
     ("key", "instead"),
     [
-        ('openintent: "1.0"', 'openintent: is not known (write version: "1.0")'),
-        ("info: {name: x}", "info: is not known (write intent, with a title)"),
-        ("llm: {}", "llm: is not known (a handler calls its model itself)"),
-        ("governance: {}", "governance: is not known (rules are policies, see: parley policy)"),
-        ("types: {}", "types: is not known (there is version, intent, channels, agents, workflow, timeout, handlers)"),
+        ('openintent: "1.0"', "openintent: stands for version, which is there, too"),
+        ("info: {name: x}", "info: stands for intent, which is there, too"),
+        ("llm: {}", "llm: is not available in Parley (a handler calls its model itself)"),
+        ("types: {}", "types: is not available in Parley (outputs names the keys that a result must have)"),
+        ("phases: {}", "phases: is not known (write workflow)"),
     ],
 )
 def test_keys_of_other_tools_are_refused_with_what_to_do_instead(key: str, instead: str) -> None:
     text = f"{HEAD}{ANN}workflow: {{a: {{assign: ann}}}}\n{key}\n"
 
     assert flaws_of(text) == [f"5: {instead}"]
+
+
+def test_a_file_may_have_the_words_of_the_openintent_sdk() -> None:
+    text = """\
+openintent: "1.0"
+info: {name: Report, version: "3.1", description: In short}
+workflow:
+  fetch:
+    agent: ann
+    initial_state: {limit: 3}
+    constraints: [be brief]
+    retry: {max_attempts: 3, backoff: linear, initial_delay_ms: 1500, max_delay_ms: 2000}
+  write: {role: writer, depends_on: [fetch]}
+agents: {ann: {description: Fetches}}
+"""
+    plan = read_workflow(text, "w.yaml").plan
+
+    assert plan.intent == IntentPlan("Report", "In short", {}, {})
+    assert plan.agents == (AgentPlan("ann", description="Fetches"),)
+    fetch, write = plan.steps
+    assert (fetch.assign, fetch.inputs, fetch.constraints, fetch.retries) == ("ann", {"limit": 3}, ("be brief",), 2)
+    assert [fetch.pauses.after(attempt) for attempt in (1, 2)] == [1.5, 2.0]
+    assert (write.doer, plan.remote_doers) == ("role:writer", ("ann", "role:writer"))
+
+
+def test_a_feature_that_is_not_there_is_named_once_with_all_its_places() -> None:
+    text = (
+        HEAD
+        + """\
+workflow:
+  a: {assign: ann, permissions: open}
+  b:
+    assign: ann
+    permissions: private
+    leasing: {strategy: none}
+  c: {assign: ann, permissions: [ann]}
+"""
+    )
+    with pytest.raises(WorkflowUnsupported) as refused:
+        read_workflow(text, "w.yaml")
+
+    flaws = refused.value.facts["flaws"]
+    assert isinstance(flaws, list)
+    assert [(flaw["line"], flaw["key"], flaw["code"], flaw["detail"]) for flaw in flaws] == [
+        (
+            4,
+            "workflow.a.permissions",
+            "unavailable",
+            "is not available in Parley (access is given to an intent, not to a step); also in lines 7, 9",
+        ),
+        (8, "workflow.b.leasing", "unavailable", "is not available in Parley (each step is done by one agent)"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step", "flaw"),
+    [
+        ("{}", "assign: is not there (or name a role)"),
+        ("{assign: ann, agent: ann}", "agent: stands for assign, which is there, too"),
+        ("{assign: ann, inputs: {}, initial_state: {}}", "initial_state: stands for inputs, which is there, too"),
+        ("{assign: ann, retries: 1, retry: {}}", "retry: stands for retries, which is there, too"),
+        ("{assign: ann, role: writer}", "role: is done by ann: name an agent or a role"),
+        (
+            "{role: writer, handler: f}",
+            "handler: is for an agent of this file; those of a role run elsewhere",
+        ),
+        ("{assign: ann, handler: f}", "assign: no agent ann (there is none)"),
+        ("{assign: ann, constraints: brief}", "constraints: must be a mapping or a list"),
+        ("{assign: ann, retry: {backoff: random}}", "retry.backoff: must be exponential or linear or constant"),
+        ("{assign: ann, retry: {max_attempts: 0}}", "retry.max_attempts: must be a whole number from 1 to 101"),
+        ("{assign: ann, retry: {retryable_errors: [X]}}", "retry.retryable_errors: is not available in Parley"),
+    ],
+)
+def test_who_does_a_step_and_how_often_is_said_once(step: str, flaw: str) -> None:
+    (said,) = flaws_of(f"{HEAD}workflow: {{a: {step}}}\n")
+
+    assert said.startswith(f"3: workflow.a.{flaw}")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from parley.app.team.directory.agents import check_changes
 from parley.app.team.directory.permissions import assigned
 from parley.app.team.retry import committed, put
-from parley.domain.channel.bookmark import MOST_OF_AN_AGENT, Bookmark, Start, bookmark_id, first_position, opened, saved
+from parley.domain.channel.bookmark import (
+    MOST_OF_AN_AGENT,
+    Bookmark,
+    Start,
+    bookmark_id,
+    check_claim,
+    first_position,
+    opened,
+    saved,
+)
 from parley.domain.channel.event import AGENT_ASSIGNED
 from parley.domain.directory.access import Access
 from parley.domain.directory.intent import RESOLVED, Intent
@@ -33,26 +42,57 @@ class BookmarkWithHead(NamedTuple):
 
 
 async def open_(
-    team: Team, caller: Caller, agent_id: str, name: str, start: Start, process: str = ""
+    team: Team,
+    caller: Caller,
+    agent_id: str,
+    name: str,
+    start: Start,
+    process: str = "",
+    *,
+    unless_active: float | None = None,
+    replaces: str | None = None,
 ) -> BookmarkWithHead:
-    """Claim a bookmark from its previous holder, who is told which `process` has it. A new one begins at `start`."""
+    """Claim a bookmark from its previous holder, who is told which `process` has it. A new one begins at `start`.
+
+    `unless_active` and `replaces` say from whom it is not taken; see `check_claim`.
+    """
     await check_changes(team, caller, agent_id)
     key = bookmark_id(agent_id, name)
     holder = team.new_id("hold")
 
     async def decide() -> TeamChanges:
         bookmark = await team.store.get(Bookmark, caller.tenant, key)
-        if bookmark is None:
+        ended: tuple[Bookmark, ...] = ()
+        if bookmark is not None:
+            check_claim(bookmark, team.at(), unless_active, replaces)
+        else:
+            ended = await _make_room(team, caller.tenant, agent_id)
             bookmark = await _new(team, caller.tenant, agent_id, name, start)
-        return TeamChanges(caller.tenant, puts=(opened(bookmark, holder, process, team.at()),))
+        return TeamChanges(caller.tenant, puts=(opened(bookmark, holder, process, team.at()),), drops=ended)
 
     bookmark = await put(team, caller, decide, Bookmark, "bookmark")
     return BookmarkWithHead(bookmark, await team.store.head(caller.tenant))
 
 
+async def _make_room(team: Team, tenant: str, agent_id: str) -> tuple[Bookmark, ...]:
+    """The bookmarks to delete before a new one is made: none while there is room, else those of ended runs.
+
+    A run of a workflow names its bookmarks after its intent, and deletes them itself unless it is killed.
+    """
+    if await team.store.count(Bookmark, tenant, agent_id) < MOST_OF_AN_AGENT:
+        return ()
+    ended = []
+    for bookmark in await team.store.children(Bookmark, tenant, agent_id):
+        intent = await team.store.get(Intent, tenant, bookmark.label)
+        if intent is not None and intent.status in RESOLVED:
+            ended.append(bookmark)
+    if not ended:
+        hint = "delete some, or abandon the intents of workflows that were killed: parley intent abandon INTENT"
+        raise QuotaExceeded(f"{agent_id} has {MOST_OF_AN_AGENT} bookmarks, which is the most", hint=hint)
+    return tuple(ended)
+
+
 async def _new(team: Team, tenant: str, agent_id: str, name: str, start: Start) -> Bookmark:
-    if await team.store.count(Bookmark, tenant, agent_id) >= MOST_OF_AN_AGENT:
-        raise QuotaExceeded(f"an agent has at most {MOST_OF_AN_AGENT} bookmarks")
     # Head first: a request that arrives in between is above it.
     head = await team.store.head(tenant)
     oldest = await _oldest(team, tenant, agent_id) if start is Start.UNANSWERED else None

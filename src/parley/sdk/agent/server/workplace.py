@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
-import platform
-import re
 from collections import OrderedDict
 from contextlib import aclosing, suppress
 from functools import partial
@@ -20,6 +17,7 @@ from parley.domain.errors.errors import Forbidden, Invalid, NotFound, ParleyErro
 from parley.domain.errors.team import AgentGone, BookmarkTaken, Gone
 from parley.sdk.agent.channels import ServerChannels, ServerQuestions, with_trace
 from parley.sdk.agent.logs import log_event
+from parley.sdk.agent.process import process_name
 from parley.sdk.agent.server.progress import Mark, Progress
 from parley.sdk.agent.workplace import Arrival
 from parley.sdk.protocol.refusal import is_temporary
@@ -30,13 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
     from parley.sdk.agent.agent import Plan
+    from parley.sdk.agent.workplace import IntentScope
     from parley.sdk.client.client import AsyncClient
     from parley.sdk.protocol.event_stream import StreamEvent
     from parley.sdk.protocol.failures import Failure
 
 T = TypeVar("T")
 
-_BOOKMARK = "default"
+_DEFAULT_BOOKMARK = "default"
 _SYSTEM = "system"
 _ASSIGNMENT_FAILED = "assignment_failed"
 _SDK_ASSIGNMENT_FAILED = "failure_recorded"
@@ -71,7 +70,7 @@ class ServerWorkplace:
 
     read_ahead = 100
 
-    def __init__(self, client: AsyncClient, plan: Plan) -> None:
+    def __init__(self, client: AsyncClient, plan: Plan, scope: IntentScope | None = None) -> None:
         # For handlers: they wait for a server that is away until it is back.
         self.client = client.as_agent(plan.name, patience=inf)
         # For the runtime, which logs and retries by itself.
@@ -80,6 +79,7 @@ class ServerWorkplace:
         self.questions = ServerQuestions()
         self.channels = ServerChannels(self.client, self.questions)
         self._plan = plan
+        self._scope = scope
         self._progress = Progress(Mark(0))
         self._start = 0
         # Requests up to the head may have been answered by an earlier process.
@@ -95,6 +95,11 @@ class ServerWorkplace:
         self._taken_over = False
         self._save_task: asyncio.Future[None] | None = None
 
+    @property
+    def _bookmark(self) -> str:
+        """The name of the bookmark: an agent of a workflow has one for each run, named after its intent."""
+        return _DEFAULT_BOOKMARK if self._scope is None else self._scope.intent_id
+
     async def register(self) -> None:
         """Register the agent. This shows whether the key is accepted and speaks for it."""
         await self._wait_for_server(lambda: self._register(self._starting))
@@ -103,7 +108,7 @@ class ServerWorkplace:
         """Claim the agent's bookmark from the process that has it."""
         opened = await self._wait_for_server(
             lambda: self._starting.open_bookmark(
-                self._plan.name, _BOOKMARK, start=self._plan.start, process=_process_name()
+                self._plan.name, self._bookmark, start=self._plan.start, process=process_name()
             )
         )
         mark = Mark(opened.position, tuple(opened.open))
@@ -180,7 +185,7 @@ class ServerWorkplace:
         """The arrival that an event is for the agent; None when there is nothing to handle. Subclasses may see more."""
         if event.name == "channel_message":
             return await self._message_arrival(event.data, position)
-        if event.name != "agent_assigned":
+        if event.name != "agent_assigned" or self._scope is not None:
             return None
         document = json.loads(event.data)
         if document.get("agent_id") != self._plan.name:
@@ -192,6 +197,8 @@ class ServerWorkplace:
 
     async def _message_arrival(self, data: str, position: int) -> Arrival | None:
         message = msgspec.json.decode(data, type=ChannelMessage)
+        if self._scope is not None and message.intent_id != self._scope.intent_id:
+            return None
         message = msgspec.structs.replace(message, channel=await self._name_of(message.channel_id))
         event = message.payload.get("event") if message.sender == _SYSTEM else ""
         if event == "request_withdrawn":
@@ -313,23 +320,23 @@ class ServerWorkplace:
     async def _check_bookmark_holder(self) -> None:
         """Notice while idle that another process holds the bookmark: a save is refused, and the refusal says which."""
         with suppress(NotFound):
-            bookmark = await self._own.get_bookmark(self._plan.name, _BOOKMARK)
+            bookmark = await self._own.get_bookmark(self._plan.name, self._bookmark)
             if bookmark.holder != self._holder:
                 mark = self._progress.mark()
-                await self._own.save_bookmark(self._plan.name, _BOOKMARK, self._holder, mark.position, mark.open)
+                await self._own.save_bookmark(self._plan.name, self._bookmark, self._holder, mark.position, mark.open)
 
     async def _save(self) -> None:
         if not self._progress.unsaved:
             return
         mark, saved = self._progress.mark(), False
-        bookmark = (self._plan.name, _BOOKMARK)
+        bookmark = (self._plan.name, self._bookmark)
         try:
             try:
                 await self._own.save_bookmark(*bookmark, self._holder, mark.position, mark.open)
             except NotFound:
                 # Deregistering the agent has deleted its bookmark.
                 self._holder = (
-                    await self._own.open_bookmark(*bookmark, start="beginning", process=_process_name())
+                    await self._own.open_bookmark(*bookmark, start="beginning", process=process_name())
                 ).holder
                 await self._own.save_bookmark(*bookmark, self._holder, mark.position, mark.open)
             saved = True
@@ -349,7 +356,9 @@ class ServerWorkplace:
         return _HEARTBEAT_SECONDS
 
     async def announce_stopping(self) -> None:
-        """Set the status in the registry; a failure is only logged."""
+        """Set the status in the registry; a failure is only logged. Another run may use an agent of a workflow."""
+        if self._scope is not None:
+            return
         try:
             await self._own.set_agent_status(self._plan.name, "draining")
         except ParleyError as error:
@@ -369,11 +378,6 @@ class ServerWorkplace:
 
     def _log_warning(self, action: str, error: ParleyError) -> None:
         log_event(_log, self._plan.name, action, _LOG_TEXTS[action], str(error))
-
-
-def _process_name() -> str:
-    """This process as another one that is taken over by it reads it."""
-    return f"{os.getpid()}@{re.sub('[^A-Za-z0-9._-]', '-', platform.node())[:255] or 'localhost'}"
 
 
 async def _retry_stale(action: Callable[[], Awaitable[T]]) -> T:

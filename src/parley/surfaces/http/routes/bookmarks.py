@@ -24,7 +24,18 @@ def _which(call: Call) -> tuple[str, str]:
 
 async def open_(call: Call) -> Response:
     body: BookmarkOpenIn = call.body
-    return _response(await bookmarks.open_(call.team, call.caller, *_which(call), body.start, body.process))
+    agent_id, name = _which(call)
+    placed = await bookmarks.open_(
+        call.team,
+        call.caller,
+        agent_id,
+        name,
+        body.start,
+        body.process,
+        unless_active=body.unless_active,
+        replaces=body.replaces,
+    )
+    return _response(placed)
 
 
 async def save(call: Call) -> Response:

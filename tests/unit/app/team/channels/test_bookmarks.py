@@ -13,6 +13,7 @@ from parley.app.team.channels.bookmarks import BookmarkWithHead
 from parley.app.team.directory import agents as registry
 from parley.app.team.directory import departure
 from parley.app.team.intents import intents
+from parley.app.team.intents.intents import IntentDraft
 from parley.domain.agents.agent import AgentDraft
 from parley.domain.channel.bookmark import MOST_OF_AN_AGENT, Bookmark, Start
 from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus, KeyKind
@@ -201,6 +202,25 @@ async def test_an_agent_has_only_so_many_bookmarks_and_opens_those_again(rig: Ri
         await opened(rig, "more")
     await opened(rig, "n7")
     await opened(rig, agent="carol")
+
+
+@with_rig
+async def test_bookmarks_of_ended_runs_make_room_for_new_ones(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bookmarks, "MOST_OF_AN_AGENT", 3)
+    ended, going_on = [
+        await intents.create(rig.team, rig.caller("bob"), IntentDraft("a run", status=IntentStatus.ACTIVE))
+        for _ in range(2)
+    ]
+    for label in ("default", ended.id, going_on.id):
+        await opened(rig, label)
+    await intents.set_status(rig.team, rig.caller("bob"), ended.id, None, IntentStatus.COMPLETED)
+
+    await opened(rig, "more")
+
+    kept = await rig.store.children(Bookmark, DEFAULT_TENANT, "bob")
+    assert sorted(bookmark.label for bookmark in kept) == sorted(["default", going_on.id, "more"])
+    with pytest.raises(QuotaExceeded):
+        await opened(rig, "and-more")
 
 
 @with_rig
