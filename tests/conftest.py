@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import logging
 from collections.abc import Generator, Iterator
 
 import hypothesis
@@ -39,6 +40,33 @@ def database() -> Iterator[str]:
     dsn = fresh_database()
     yield dsn
     drop(dsn)
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    """Refuse a test that leaves Parley's loggers otherwise than it found them: the next one would see other records."""
+    before = _logging_state()
+    yield
+    changed = {name: state for name, state in _logging_state().items() if state != before.get(name, _FRESH)}
+    for name in changed:
+        logger, (level, propagate, disabled, handlers) = logging.getLogger(name), before.get(name, _FRESH)
+        logger.setLevel(level)
+        logger.propagate, logger.disabled, logger.handlers[:] = propagate, disabled, handlers
+    assert not changed, f"the test leaves loggers changed: {changed}"
+
+
+_FRESH: tuple[int, bool, bool, tuple[logging.Handler, ...]] = (logging.NOTSET, True, False, ())
+
+
+def _logging_state() -> dict[str, tuple[int, bool, bool, tuple[logging.Handler, ...]]]:
+    """Level, propagation and handlers of Parley's loggers. To the root, pytest adds handlers of its own."""
+    loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.split(".")[0] == "parley"]
+    state = {
+        logger.name: (logger.level, logger.propagate, logger.disabled, tuple(logger.handlers)) for logger in loggers
+    }
+    root = logging.getLogger()
+    ours = tuple([handler for handler in root.handlers if not type(handler).__module__.startswith("_pytest.")])
+    return {**state, "root": (root.level, root.propagate, root.disabled, ours)}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

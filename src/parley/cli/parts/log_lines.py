@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Attributes of every record; all others come from `extra`.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -24,8 +29,16 @@ class JsonLines(logging.Formatter):
         return json.dumps(document)
 
 
-def begin() -> None:
-    """Start logging."""
-    handler = logging.StreamHandler()
+@contextmanager
+def logging_as_json() -> Iterator[None]:
+    """Log as JSON lines, and nothing else, while the context is open."""
+    root, handler = logging.getLogger(), logging.StreamHandler()
     handler.setFormatter(JsonLines())
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    handlers, level = list(root.handlers), root.level
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)

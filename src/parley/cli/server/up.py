@@ -62,14 +62,20 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _up(args: argparse.Namespace) -> int:
+    from parley.cli.parts.log_lines import logging_as_json
+
+    with logging_as_json():
+        _begin(args)
+    return OK
+
+
+def _begin(args: argparse.Namespace) -> None:
     import gc
     import os
     import tempfile
 
-    from parley.cli.parts import log_lines
     from parley.surfaces.http import server
 
-    log_lines.begin()
     settings = settings_of(args)
     host, port = settings.host, _port(settings)
     _check_variables()
@@ -89,7 +95,6 @@ def _up(args: argparse.Namespace) -> int:
             _run(args, settings, folder, host, port, context)
     else:
         _run(args, settings, data_directory(settings), host, port, context)
-    return OK
 
 
 def _port(settings: Settings) -> int:
