@@ -15,6 +15,7 @@ from parley.domain.errors.errors import Invalid, ParleyError
 from parley.domain.errors.team import BookmarkTaken
 from parley.sdk.agent.agent import BaseAgent, plan_of, runtime_parts
 from parley.sdk.agent.runtime import Runtime
+from parley.sdk.agent.uncaught import print_if_uncaught
 from parley.sdk.agent.watchdog import watch_loop
 from parley.wiring import find_server
 
@@ -47,7 +48,8 @@ def run_agents(*agents: BaseAgent, address: str = "", key: str = "") -> None:
     """Run one agent or several in this process until SIGTERM or Ctrl-C; then let them finish what they began.
 
     See `BaseAgent.run` for `address` and `key`; with several agents the key is a service key. A second signal ends them
-    at once; what they had not finished comes again at the next start.
+    at once; what they had not finished comes again at the next start. What they cannot go on with is raised as a
+    `ParleyError`; a program that does not catch it ends with one line and the exit code of that error.
     """
     if threading.current_thread() is not threading.main_thread():
         raise Invalid("run() wants the main thread", hint="elsewhere: await agent.serve() in a loop of your own")
@@ -57,7 +59,8 @@ def run_agents(*agents: BaseAgent, address: str = "", key: str = "") -> None:
         with asyncio.Runner(loop_factory=_new_loop) as runner:
             runner.run(_serve_until_signal(list(agents), address, key))
     except ParleyError as error:
-        # The error is one line; the traceback through Parley would only hide it.
+        # The error is one line; a traceback would only hide it.
+        print_if_uncaught(error)
         raise error.with_traceback(None) from None
 
 
