@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import pytest
 
-from parley.cli.exits import INTERNAL
+from parley.cli.exits import INTERNAL, NO_MESSAGE
 from parley.wire.yaml.write import quoted
 from tests.rigs.settled_files import settle
 from tests.surface.stage import PROJECT, Ran, Stage
@@ -85,6 +85,7 @@ FILES: dict[str, bytes] = {
     **{f"escapes in {name}": message(**{name: Q}) for name in (*_FIELDS, *_MORE, "disclosure")},
     **{f"a list as {name}": message(**{name: f"[{Q}, [{Q}]]"}) for name in (*_FIELDS[:4], "body", "ocip")},
     **{f"a mapping as {name}": message(**{name: f"{{{Q}: {Q}}}"}) for name in (*_FIELDS[:4], "body", "ocip_ext")},
+    **{f"an empty mapping as {name}": message(**{name: "{}"}) for name in (*_FIELDS, *_MORE)},
     "no value": message(to="~"),
     "half a character": message(subject='"\\ud800"'),
     "NUL in an id": message(id='"a\\0b-abcdef"'),
@@ -107,6 +108,19 @@ FILES: dict[str, bytes] = {
     "a deep signature": message() + f"auth: {DEEP}\n".encode(),
     "a deep signature in parts": message() + f"auth: a.{DEEP}.b\n".encode(),
 }
+
+
+def test_a_file_that_names_nobody_by_an_empty_mapping_is_named_and_not_handed_over(stage: Stage) -> None:
+    path = stage.inbox("codex") / "nobody.yaml"
+    path.write_bytes(message(to="{}"))
+    settle(path)
+
+    ran = answered(stage, "next", "-a", "codex")
+
+    assert ran.code == NO_MESSAGE
+    assert "nobody.yaml" in ran.err
+    assert "to: must be an agent name" in ran.err
+    assert (stage.agent("codex") / "dead_letter" / path.name).exists()
 
 
 @pytest.mark.parametrize("content", FILES.values(), ids=FILES)

@@ -33,6 +33,9 @@ OPTIONAL = (
 )
 _KNOWN = frozenset(REQUIRED + OPTIONAL)
 
+# A mapping is no value of any other field.
+_EMPTY: dict[str, tuple[Value, ...]] = {"body": ("", [], {})}
+
 _MappingOf = Callable[[str], dict[str, Value] | None]
 _Report = Callable[[str, str, str], None]
 
@@ -68,7 +71,7 @@ class Schema:
 
     def read(self) -> Reading:
         for name in REQUIRED:
-            if self._fields.get(name) is None or self._fields[name] in ("", []):
+            if self._fields.get(name) is None or self._fields[name] in _EMPTY.get(name, ("", [])):
                 self._miss(name)
         type_ = self._text("type")
         kind = KINDS.get(type_)
@@ -125,7 +128,7 @@ class Schema:
     def _miss(self, name: str) -> None:
         if name == "priority":
             self._doubt("missing_field", name, "is missing; P2 is assumed")
-        elif name == "body" and self._fields.get(name) == "":
+        elif name == "body" and self._fields.get(name) in ("", {}):
             self._doubt("missing_field", name, "is empty")
         else:
             self._problem("missing_field", name, "is missing")
@@ -154,7 +157,7 @@ class Schema:
 
     def _recipients(self) -> tuple[str, ...]:
         value = self._fields.get("to")
-        names = value if isinstance(value, list) else [value] if value else []
+        names = value if isinstance(value, list) else [] if value in (None, "") else [value]
         texts = [name for name in names if isinstance(name, str) and is_name(name)]
         if len(texts) != len(names):
             self._problem("bad_agent_name", "to", "must be an agent name or a list of agent names")

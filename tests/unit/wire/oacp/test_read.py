@@ -6,10 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from parley.domain.errors.errors import Invalid
 from parley.domain.limits import DEFAULT_LIMITS, Limits
 from parley.domain.message.bodies import check_body
 from parley.domain.message.message import Kind, Priority, Reading, Value
 from parley.wire.oacp.format import OacpFormat
+from parley.wire.oacp.read import OPTIONAL, REQUIRED
 from parley.wire.yaml.write import mapping_text, quoted
 from tests.samples.messages import a_file, fields_of
 
@@ -51,6 +53,32 @@ def test_an_empty_required_field_is_a_missing_one(name: str, nothing: str) -> No
 
 def test_an_empty_list_names_nobody() -> None:
     assert problems(a_file(to="[]")) == [("missing_field", "to")]
+
+
+WRONG = ("{}", "[]", "[[]]", "[{}]", "{a: b}", "[a]", "[a, {}]", "[null]", '[""]', "{a: {b: c}}")
+# What is no text and yet a value of the field.
+ALLOWED = {
+    "to": {"[a]"},
+    "body": {"{}", "{a: b}", "{a: {b: c}}"},
+    "context_keys": {one for one in WRONG if one[0] == "["},
+}
+
+
+@pytest.mark.parametrize("name", [*REQUIRED, *OPTIONAL])
+@pytest.mark.parametrize("value", WRONG)
+def test_a_field_of_the_wrong_type_makes_a_bad_file_that_names_it(name: str, value: str) -> None:
+    content = a_file(**{"from_" if name == "from" else name: value})
+
+    if value in ALLOWED.get(name, ()):
+        assert inspect(content).message is not None
+        return
+    assert {field for _, field in problems(content)} == {name}
+    with pytest.raises(Invalid, match=f"{name}: "):
+        FORMAT.heading(content)
+
+
+def test_a_body_without_fields_is_an_empty_one() -> None:
+    assert ("missing_field", "body") in doubts(a_file(body="{}"))
 
 
 def test_a_missing_priority_is_p2_and_a_doubt() -> None:
