@@ -21,6 +21,7 @@ from parley.domain.message.message import Pattern
 from parley.domain.rules.policy import CURRENT, Fragment, PolicySnapshot, first_snapshot, with_document
 from parley.domain.store.changes import AuditQuery
 from parley.wire.ocip import wishes_of
+from parley.wire.parts import partial_of
 from tests.rigs.team import CHANNEL, Rig
 
 QUERY = {"exchange_type": "information_query"}
@@ -89,6 +90,7 @@ def a_draft(
         in_reply_to,
         json.dumps(metadata).encode() if metadata else b"{}",
         wishes=wishes_of(metadata),
+        partial=partial_of(pattern, metadata),
     )
 
 

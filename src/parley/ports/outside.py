@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from parley.domain.content.classification import DataItem
     from parley.domain.content.envelope import Envelope, Ext, Wishes
     from parley.domain.exchange.notice import Letter
+    from parley.domain.message.message import Pattern
     from parley.domain.rules.policy import PolicyLook
     from parley.domain.rules.ruling import Proposal, Ruling
 
@@ -89,6 +90,10 @@ class Envelopes(Protocol):
 
     def written_text(self, metadata: bytes) -> str:
         """All texts of the metadata that receivers get as the sender wrote them."""
+        ...
+
+    def is_partial(self, pattern: Pattern, metadata: bytes) -> bool:
+        """Whether a request accepts partial answers, or a response is one."""
         ...
 
     def with_sender_kind(self, metadata: bytes, *, by_person: bool) -> bytes:

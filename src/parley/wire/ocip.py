@@ -16,10 +16,13 @@ from parley.domain.content.redaction import text_of
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.errors.rules import EnvelopeInvalid
 from parley.domain.times import parse_time, stamp
+from parley.wire.parts import is_partial
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from enum import StrEnum
+
+    from parley.domain.message.message import Pattern
 
 OCIP, EXT, DISCLOSURE, DATA = "ocip", "ocip_ext", "disclosure", "data"
 _TYPE, _LEVEL = "exchange_type", "classification"
@@ -297,6 +300,9 @@ class OcipFormat:
     def written_text(self, metadata: bytes) -> str:
         fields, _ = _passed_on(metadata)
         return text_of({name: value for name, value in fields.items() if name not in _CHECKED}) if fields else ""
+
+    def is_partial(self, pattern: Pattern, metadata: bytes) -> bool:
+        return is_partial(pattern, metadata)
 
     def with_sender_kind(self, metadata: bytes, *, by_person: bool) -> bytes:
         fields = msgspec.json.decode(metadata, type=dict[str, Any])

@@ -10,6 +10,7 @@ from parley.domain.channel.event import Event
 from parley.domain.channel.post import Post, PostState
 from parley.domain.mailbox.ledger import Entry
 from parley.domain.message.message import Pattern
+from parley.wire.parts import is_partial
 
 if TYPE_CHECKING:
     from parley.domain.record import Record
@@ -75,6 +76,7 @@ def post_from_row(row: Any) -> Post:  # noqa: ANN401  # a row of either database
         seq=row[2],
         answered=bool(row[12]),
         exchange_id=row[16],
+        partial=is_partial(_PATTERNS[row[6]], row[14]),
     )
 
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.channel.channel import MemberPolicy, reaches
-from parley.domain.channel.request import check_not_withdrawn
+from parley.domain.channel.request import check_accepts_part, check_not_withdrawn
 from parley.domain.directory.callers import EVERYONE, ROLE_PREFIXES
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.errors.team import (
@@ -73,6 +73,8 @@ class PostDraft(NamedTuple):
     proof: bytes = b""
     # What the sender asks for in a governed exchange.
     wishes: Wishes | None = None
+    # Of a request: it accepts partial answers. Of a response: it is one.
+    partial: bool = False
     # The payload as it was read, where somebody has read it.
     body: dict[str, Any] | None = None
     # Of a response: the lease under which its request was claimed.
@@ -101,6 +103,8 @@ class Post(NamedTuple):
     answered: bool = False
     # The exchange that it is part of, when it is governed.
     exchange_id: str = ""
+    # Of a request: it accepts partial answers. Of a response: it is one. The metadata say so.
+    partial: bool = False
 
     @property
     def erased(self) -> bool:
@@ -186,6 +190,7 @@ def place(  # noqa: PLR0913  # everything that the rule depends on, in one place
         state=PostState.PENDING if recipients == () else PostState.DELIVERED,
         recipients=recipients,
         intent_id=channel.intent_id,
+        partial=draft.partial,
     )
 
 
@@ -219,6 +224,8 @@ def _recipient_of_answer(  # what the rule depends on
     if request is None or request.channel_id != channel.id or request.pattern is not Pattern.REQUEST:
         raise BadCorrelation("correlation_id: no such request in this channel")
     check_answerable(request, sender, now, state)
+    if draft.partial:
+        check_accepts_part(request, state)
     if draft.to not in ("", request.sender):
         raise _invalid("to", "a response goes to the one who asked")
     return request.sender

@@ -1,6 +1,6 @@
 """The life of a request after it is posted, and who may do what in which state.
 
-    open ──> partially answered ──> answered, or answered with a question
+    open ──> partially answered ──> answered
       │              │
       ├──────────────┼──> withdrawn    by its sender
       └──────────────┴──> expired      at its `expires_at`, or when its channel closes or who was asked leaves
@@ -11,11 +11,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
-from parley.domain.errors.team import AlreadyAnswered, MessageExpired, NotARequest, NotAsker, RequestWithdrawn
+from parley.domain.errors.team import (
+    AlreadyAnswered,
+    MessageExpired,
+    NotARequest,
+    NotAsker,
+    PartialNotAccepted,
+    RequestWithdrawn,
+    TooManyParts,
+)
 from parley.domain.message.message import Pattern
 from parley.domain.record import Record
 from parley.domain.times import from_stamp, stamp
@@ -25,11 +33,15 @@ if TYPE_CHECKING:
 
     from parley.domain.channel.post import Post
 
+# How many partial answers a request may have.
+PARTS_MAX = 1_000
+
 
 class RequestPhase(StrEnum):
     """Where a request stands."""
 
     OPEN = "open"
+    PARTIALLY_ANSWERED = "partially_answered"
     ANSWERED = "answered"
     WITHDRAWN = "withdrawn"
     EXPIRED = "expired"
@@ -45,6 +57,9 @@ class RequestState(Record):
     # Who sent the request.
     asker: str
     withdrawn_at: str = ""
+    # Of a request that accepts partial answers: how many it has, and whether its answer is there.
+    parts: int = 0
+    answered: bool = False
     # When it can be forgotten; empty: together with its channel.
     forget_at: str = ""
 
@@ -81,6 +96,11 @@ def mark_id(request: Post) -> str:
     return f"{request.channel_id}/{request.sender}"
 
 
+def new_mark(tenant: str, request: Post) -> RequestMark:
+    """The first mark for a request's sender in its channel."""
+    return RequestMark(id=mark_id(request), tenant_id=tenant, channel_id=request.channel_id, request_id=request.id)
+
+
 def new_state(tenant: str, request: Post, retention: timedelta) -> RequestState:
     """The state of a request to which nothing happened yet."""
     forget_at = stamp(from_stamp(request.expires_at) + retention) if request.expires_at else ""
@@ -95,13 +115,30 @@ def phase_of(request: Post, state: RequestState | None, now: str) -> RequestPhas
         return RequestPhase.WITHDRAWN
     if request.answered:
         return RequestPhase.ANSWERED
-    return RequestPhase.EXPIRED if request.over(now) else RequestPhase.OPEN
+    if request.over(now):
+        return RequestPhase.EXPIRED
+    return RequestPhase.PARTIALLY_ANSWERED if state is not None and state.parts else RequestPhase.OPEN
 
 
 def check_not_withdrawn(request: Post, state: RequestState | None) -> None:
     """Refuse what comes after the withdrawal of a request."""
     if state is not None and state.withdrawn_at:
         raise RequestWithdrawn(f"{request.id} was withdrawn by {request.sender}")
+
+
+def check_accepts_part(request: Post, state: RequestState | None) -> None:
+    """Refuse a partial answer unless the request accepts some, has no answer yet, and does not have too many parts."""
+    if not request.partial:
+        raise PartialNotAccepted(f"{request.id} accepts no partial answers: send one answer")
+    if state is not None and state.answered:
+        raise AlreadyAnswered(f"{request.id} is answered already: nothing more can be added")
+    if state is not None and state.parts >= PARTS_MAX:
+        raise TooManyParts(f"{request.id} has {PARTS_MAX} partial answers already: send the answer")
+
+
+def with_answer(state: RequestState, answer: Post) -> RequestState:
+    """The state of a request that accepts partial answers, after one of them or the answer."""
+    return replace(state, parts=state.parts + 1) if answer.partial else replace(state, answered=True)
 
 
 def check_withdrawable(request: Post, agent: str, now: str) -> None:

@@ -16,7 +16,9 @@ Conflict
 ├── NotARequest              not_a_request
 ├── MessageExpired           message_expired
 │   └── RequestWithdrawn     request_withdrawn     its sender no longer wants an answer
-├── AlreadyAnswered          already_answered      a request that is answered cannot be withdrawn
+├── AlreadyAnswered          already_answered      nothing can be withdrawn or added any more
+├── PartialNotAccepted       partial_not_accepted  the request wants one answer
+├── TooManyParts             too_many_parts        a request has a bounded number of partial answers
 ├── BadTransition            bad_transition
 ├── CircularWait             circular_wait         `facts` names the circle
 ├── AgentDeparted            agent_departed
@@ -140,6 +142,18 @@ class AlreadyAnswered(Conflict):
     """The request is answered already."""
 
     code = "already_answered"
+
+
+class PartialNotAccepted(Conflict):
+    """The request accepts no partial answers."""
+
+    code = "partial_not_accepted"
+
+
+class TooManyParts(Conflict):
+    """The request has as many partial answers as it may have."""
+
+    code = "too_many_parts"
 
 
 class BadTransition(Conflict):

@@ -206,21 +206,37 @@ def accepted(exchange: Exchange, sender: str, summary: str, at: str, hops: int) 
     """The exchange with one more message in it."""
     number = exchange.current_round + 1
     updated = changed(
-        exchange,
-        current_round=number,
-        transcript=(*exchange.transcript, Turn(number, sender, summary)),
-        hops=hops,
+        exchange, current_round=number, transcript=_with_turn(exchange, number, sender, summary), hops=hops
     )
     if updated.reply_policy is ReplyPolicy.NO_REPLY and not updated.over:
         return ended(updated, Outcome.RESOLVED, at, sender, "no reply is needed")
     return updated
 
 
+def accepted_part(exchange: Exchange, sender: str, summary: str, hops: int) -> Exchange:
+    """The exchange with a partial answer in it: it belongs to the round of the answer, which only the answer takes."""
+    return changed(exchange, transcript=_with_turn(exchange, exchange.current_round + 1, sender, summary), hops=hops)
+
+
+def _with_turn(exchange: Exchange, number: int, sender: str, summary: str) -> tuple[Turn, ...]:
+    """The transcript with one more message. The last message of a round stands for its partial answers, too."""
+    last = exchange.transcript[-1] if exchange.transcript else None
+    if last is None or (last.round, last.sender) != (number, sender):
+        return (*exchange.transcript, Turn(number, sender, summary))
+    return (*exchange.transcript[:-1], replace(last, summary=summary))
+
+
 def with_data(exchange: Exchange, shared: tuple[DataItem, ...], withheld: tuple[Withheld, ...]) -> Exchange:
     """The exchange with the data of its last message."""
     if not exchange.transcript or not (shared or withheld):
         return exchange
-    last = replace(exchange.transcript[-1], shared=_shared(shared), withheld=_withheld(withheld))
+    last = exchange.transcript[-1]
+    last = replace(
+        last,
+        # What partial answers of the same round shared stays.
+        shared=tuple(dict.fromkeys((*last.shared, *_shared(shared)))),
+        withheld=tuple(dict.fromkeys((*last.withheld, *_withheld(withheld)))),
+    )
     return replace(exchange, transcript=(*exchange.transcript[:-1], last))
 
 

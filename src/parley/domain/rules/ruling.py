@@ -42,6 +42,7 @@ from parley.domain.exchange.exchange import (
     Exchange,
     Outcome,
     accepted,
+    accepted_part,
     caught_up,
     chain_length,
     check_open,
@@ -96,6 +97,8 @@ class Proposal(NamedTuple):
     texts: Callable[[Body], tuple[str, ...]] = lambda body: (text_of(body),)
     # It was sent already: nothing can be taken out of it.
     arrived: bool = False
+    # A partial answer: it is judged as the answer would be, and takes no round.
+    partial: bool = False
 
 
 class Ruling(NamedTuple):
@@ -436,6 +439,8 @@ def _after(proposal: Proposal, begun: Exchange, verdict: Verdict, summary: str, 
         return escalated(begun, proposal.fresh.approval_id)
     if proposal.approval is not None:
         begun = released(begun, proposal.approval.id)
+    if proposal.partial:
+        return accepted_part(begun, sender, summary, hops)
     return accepted(begun, sender, summary, at, hops)
 
 

@@ -326,7 +326,7 @@ class Transaction:
         self.heads[tenant] = Head(tenant_row, position, entries, link, audits)
         insert = self._insert()
         insert.posts.append((tenant_row, number, placed))
-        if post.pattern is Pattern.RESPONSE:
+        if post.pattern is Pattern.RESPONSE and not post.partial:
             insert.answered.append((tenant_row, post.in_reply_to))
         return placed
 

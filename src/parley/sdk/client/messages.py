@@ -211,7 +211,7 @@ class AsyncMessages(AsyncArea):
         return await self._fetch(RequestInfo, "DELETE", *path, query=query)
 
     async def get_request(self, channel_id: str, message_id: str) -> RequestInfo:
-        """Where a request stands: its `state` is "open", "answered", "withdrawn" or "expired"."""
+        """Where a request stands: its `state` is open, partially_answered, answered, withdrawn or expired."""
         return await self._fetch(RequestInfo, "GET", "channels", channel_id, "messages", message_id, "request")
 
     async def send_to_name(

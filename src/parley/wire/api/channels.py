@@ -24,6 +24,7 @@ from parley.wire.api.records.channels import Channel, ChannelOptions
 from parley.wire.api.records.record import Mapping, fill_record
 from parley.wire.ocip import DISCLOSURE as DISCLOSURE_FIELD
 from parley.wire.ocip import wishes_of
+from parley.wire.parts import partial_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -156,6 +157,7 @@ def draft_of(message_in: MessageIn, limits: TeamLimits, traceparent: str = "") -
     trace = parent = ""
     proof = b""
     wishes = None
+    partial = False
     if metadata:
         if DISCLOSURE_FIELD in metadata:
             # Only the server says who wrote a message.
@@ -166,6 +168,7 @@ def draft_of(message_in: MessageIn, limits: TeamLimits, traceparent: str = "") -
         trace, parent = trace_fields(metadata)
         proof = _encode(metadata["proof"]) if "proof" in metadata else b""
         wishes = wishes_of(metadata)
+        partial = partial_of(message_in.message_type, metadata)
     return PostDraft(
         message_in.message_type,
         payload,
@@ -178,6 +181,7 @@ def draft_of(message_in: MessageIn, limits: TeamLimits, traceparent: str = "") -
         proof,
         wishes,
         body=message_in.payload,
+        partial=partial,
         lease=message_in.lease or "",
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.channel.job import Job, check_lease, enqueue, job_id
+from parley.domain.channel.request import RequestMark, mark_id, new_mark, new_state, with_answer
 from parley.domain.directory.callers import QUEUE_PREFIX
 from parley.domain.errors.errors import LeaseLost
 from parley.domain.message.message import Pattern
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from parley.domain.channel.post import Post, PostDraft
     from parley.domain.channel.request import RequestState
     from parley.domain.directory.callers import Caller
-    from parley.domain.record import Expect
+    from parley.domain.record import Expect, Record
     from parley.domain.store.changes import TeamChanges
 
 
@@ -26,6 +27,10 @@ class AnsweredRequest(NamedTuple):
     request: Post | None
     job: Job | None = None
     state: RequestState | None = None
+
+    def ended_jobs(self, answer: PostDraft) -> tuple[Job, ...]:
+        """The job that ends with this answer: a partial one ends nothing."""
+        return () if self.job is None or answer.partial else (self.job,)
 
 
 async def answered_by(
@@ -56,12 +61,25 @@ async def answered_by(
     return AnsweredRequest(_asked_of(request, caller), job, state)
 
 
+async def answer_states(team: Team, tenant: str, answered: AnsweredRequest, answer: Post) -> tuple[Record, ...]:
+    """What an answer changes of a request that accepts partial answers."""
+    request = answered.request
+    if request is None or not request.partial:
+        return ()
+    state = with_answer(answered.state or new_state(tenant, request, team.limits.retention), answer)
+    # The mark says that there is something to look up. It changes only where others must decide again.
+    mark = await team.store.get(RequestMark, tenant, mark_id(request))
+    return (state,) if mark is not None else (state, new_mark(tenant, request))
+
+
 def _asked_of(request: Post, caller: Caller) -> Post:
     return request._replace(recipients=(caller.agent,))
 
 
-def with_jobs(changes: TeamChanges, ended: Sequence[Job]) -> TeamChanges:
-    """The changes with the jobs that its posts make, and without those that they end."""
+def with_jobs(changes: TeamChanges, ended: Sequence[Job], states: Sequence[Record] = ()) -> TeamChanges:
+    """The changes with the jobs that its posts make and these states, and without the jobs that they end."""
+    if states and any(post.in_reply_to for post in changes.posts):
+        changes = changes._replace(puts=(*changes.puts, *states))
     if not ended and not any(post.to.startswith(QUEUE_PREFIX) for post in changes.posts):
         return changes
     posts, jobs = enqueue(changes.tenant, changes.posts)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.rules.messages import refuse_overspent
-from parley.app.team.channels.leases import answered_by, with_jobs
+from parley.app.team.channels.leases import answer_states, answered_by, with_jobs
 from parley.app.team.directory.keys import check_key
 from parley.app.team.directory.permissions import sees
 from parley.app.team.rules import governing
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from parley.domain.errors.errors import ParleyError
     from parley.domain.exchange.approval import Approval
     from parley.domain.mailbox.ledger import Entry
+    from parley.domain.record import Record
     from parley.domain.store.changes import Committed
 
 
@@ -207,14 +208,15 @@ async def decide(
     record = await check_present(team, caller.tenant, caller.agent, expects)
     posts: list[Post] = []
     ended: list[Job] = []
+    states: list[Record] = []
     for original, message_id in zip(drafts, ids, strict=True):
         draft = original._replace(to=original.to.partition(TENANT_MARK)[0]) if TENANT_MARK in original.to else original
         if caller.kind is KeyKind.HUMAN or SENDER_KIND in draft.metadata:
             by_person = caller.kind is KeyKind.HUMAN and person.releases is None
             draft = draft._replace(metadata=team.envelopes.with_sender_kind(draft.metadata, by_person=by_person))
         role = await addressed_role(team, caller.tenant, draft, expects)
-        request, job, state = await answered_by(team, caller, draft, expects, by_person=person is not NOBODY)
-        ended += [job] if job is not None else []
+        answered = await answered_by(team, caller, draft, expects, by_person=person is not NOBODY)
+        request = answered.request
         placed = place(
             draft,
             message_id,
@@ -225,12 +227,15 @@ async def decide(
             access,
             role=role,
             request=request,
-            request_state=state,
+            request_state=answered.state,
             units=await _units(docket, access, record, _addressed(draft, role, request))
             if access.names_units
             else NO_UNITS,
             longest=team.limits.longest_expiry if draft.expires_at else timedelta(0),
         )
+        if request is not None:
+            ended += answered.ended_jobs(draft)
+            states += await answer_states(team, caller.tenant, answered, placed)
         addressee = await check_reachable(team, caller.tenant, placed, expects) if placed.recipients else None
         message = ProposedPost(caller, channel, access, draft, placed, request, record, addressee, person)
         governed = await governing.govern(docket, message)
@@ -239,8 +244,9 @@ async def decide(
         elif len(drafts) > 1:
             raise Invalid.because([_ONE_BY_ONE])
         else:
-            return await _governed(docket, venue, draft, governed, ended)
-    return PendingCommit(_with_channel(with_jobs(await _ungoverned(docket, venue, drafts, posts), ended), venue))
+            return await _governed(docket, venue, draft, governed, ended, states)
+    changes = with_jobs(await _ungoverned(docket, venue, drafts, posts), ended, states)
+    return PendingCommit(_with_channel(changes, venue))
 
 
 async def _ungoverned(
@@ -283,7 +289,12 @@ async def _units(
 
 
 async def _governed(
-    docket: TeamDocket, venue: Venue, draft: PostDraft, governed: governing.GovernedPost, ended: Sequence[Job]
+    docket: TeamDocket,
+    venue: Venue,
+    draft: PostDraft,
+    governed: governing.GovernedPost,
+    ended: Sequence[Job],
+    states: Sequence[Record],
 ) -> PendingCommit:
     """What the decision about the one message writes."""
     decision = governed.decision
@@ -295,7 +306,7 @@ async def _governed(
     changes = await docket.changes(decision, events)
     if decision.refusal is None:
         # What is refused ends no job: the one who has it may answer otherwise.
-        changes = _with_channel(with_jobs(changes, ended), venue)
+        changes = _with_channel(with_jobs(changes, ended, states), venue)
     return PendingCommit(changes, decision.held, decision.refusal, docket, governed.submission, decision)
 
 
@@ -430,6 +441,6 @@ async def _first_answer(team: Team, tenant: str, request: Post) -> Post:
         # Begun before we look: what is answered from now on wakes us.
         check_not_withdrawn(request, await team.requests.state(tenant, request))
         answers = await team.store.answers(tenant, request.id)
-        return answers[0] if answers else await answer
+        return next((post for post in answers if not post.partial), None) or await answer
     finally:
         team.waits.end(request.id, answer)

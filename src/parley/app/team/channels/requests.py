@@ -22,6 +22,7 @@ from parley.domain.channel.request import (
     RequestState,
     check_withdrawable,
     mark_id,
+    new_mark,
     new_state,
     phase_of,
 )
@@ -47,6 +48,8 @@ class RequestView(NamedTuple):
     state: RequestState | None
     # In their order.
     answers: tuple[Post, ...]
+    # How many partial answers are stored.
+    parts: int = 0
 
 
 async def get(team: Team, caller: Caller, channel_id: str, request_id: str) -> RequestView:
@@ -55,8 +58,9 @@ async def get(team: Team, caller: Caller, channel_id: str, request_id: str) -> R
     if request.pattern is not Pattern.REQUEST:
         raise NotFound("no such request")
     state = await team.requests.state(caller.tenant, request)
-    answers = await team.store.answers(caller.tenant, request_id)
-    return RequestView(request, phase_of(request, state, team.at()), state, answers)
+    responses = await team.store.answers(caller.tenant, request_id)
+    answers = tuple([response for response in responses if not response.partial])
+    return RequestView(request, phase_of(request, state, team.at()), state, answers, len(responses) - len(answers))
 
 
 async def withdraw(team: Team, caller: Caller, channel_id: str, request_id: str) -> RequestView:
@@ -110,9 +114,7 @@ async def _jobs(team: Team, tenant: str, request: Post) -> list[Job]:
 async def _next_mark(team: Team, tenant: str, request: Post) -> RequestMark:
     """The mark with which all answers to this sender in this channel are decided again."""
     mark = await team.store.get(RequestMark, tenant, mark_id(request))
-    if mark is not None:
-        return changed(mark, request_id=request.id)
-    return RequestMark(id=mark_id(request), tenant_id=tenant, channel_id=request.channel_id, request_id=request.id)
+    return changed(mark, request_id=request.id) if mark is not None else new_mark(tenant, request)
 
 
 def _notice(team: Team, channel: Channel, request: Post, agent: str, now: str) -> Post:

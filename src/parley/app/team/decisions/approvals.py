@@ -191,4 +191,5 @@ def held_draft(team: Team, approval: Approval) -> PostDraft:
         metadata,
         from_stamp(held.expires_at) if held.expires_at else None,
         wishes=team.envelopes.wishes(metadata),
+        partial=team.envelopes.is_partial(Pattern(held.pattern), metadata),
     )

@@ -324,6 +324,7 @@ def _proposal(
         detectors=team.governance.detectors,
         instead=message.person.replaces is not None,
         texts=texts,
+        partial=placed.partial and placed.pattern is Pattern.RESPONSE,
     )
 
 

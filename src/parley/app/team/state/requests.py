@@ -62,7 +62,7 @@ class RequestCache:
                     self._requests.popitem(last=False)
                 if len(self._unanswered) > _CACHE_SIZE:
                     self._unanswered.popitem(last=False)
-            elif post.pattern is Pattern.RESPONSE:
+            elif post.pattern is Pattern.RESPONSE and not post.partial:
                 answered = self._unanswered.get((tenant, post.channel_id, post.to))
                 if answered is not None and answered.id == post.in_reply_to:
                     del self._unanswered[tenant, post.channel_id, post.to]

@@ -96,7 +96,7 @@ class Waits:
             if request_wait is not None:  # committed, or somebody holds the role by now
                 self._by_request[post.id] = request_wait._replace(others=post.recipients or ())
             wait = self._by_request.get(post.in_reply_to)
-            if wait is not None and wait.tenant == tenant:
+            if wait is not None and wait.tenant == tenant and not post.partial:
                 wait.resolve(post)
         for record in committed.puts:
             if isinstance(record, RequestState):

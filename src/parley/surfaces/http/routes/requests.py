@@ -24,6 +24,7 @@ def _status(view: RequestView) -> RequestInfo:
         state=view.phase,
         withdrawn_at=view.state.withdrawn_at if view.state is not None else "",
         answers=[answer.id for answer in view.answers],
+        parts=view.parts,
     )
 
 

@@ -100,11 +100,12 @@ class RequestInfo(Record, frozen=True, kw_only=True):
     channel_id: str
     sender: str
     to: str
-    state: Annotated[str, Meta(description="open, answered, withdrawn or expired.")]
+    state: Annotated[str, Meta(description="open, partially_answered, answered, withdrawn or expired.")]
     created_at: Timestamp
     expires_at: Timestamp | None = None
     withdrawn_at: Timestamp | None = None
-    answers: Annotated[list[str], Meta(description="The ids of its answers, in their order.")]
+    answers: Annotated[list[str], Meta(description="The ids of its answers, in their order; without partial ones.")]
+    parts: Annotated[int, Meta(description="How many partial answers it has.")] = 0
 
 
 # ---------------------------------------------------------------- webhooks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from parley.app.team.channels import channels, posting, requests
+from parley.app.team.channels.posting import Held
 from parley.app.team.channels.requests import RequestView
 from parley.app.team.directory import departure
 from parley.app.team.queues import claims
@@ -25,8 +27,9 @@ from parley.domain.errors.errors import ParleyError, Stale
 from parley.domain.exchange.exchange import Outcome
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import Committed, TeamChanges
+from tests.rigs.governed import a_draft, entries, exchange_of, refusal, two_agents
 from tests.rigs.governed import answer as governed_answer
-from tests.rigs.governed import entries, exchange_of, refusal, two_agents
+from tests.rigs.governed import decide as governed_decide
 from tests.rigs.governed import held as governed_hold
 from tests.rigs.governed import said as governed_say
 from tests.rigs.node import two_nodes
@@ -388,6 +391,192 @@ async def test_a_request_whose_addressee_left_is_expired_and_cannot_be_withdrawn
 
     assert await stands(rig, request) is RequestPhase.EXPIRED
     assert (await refusal(withdrawn(rig, request))).code == "message_expired"
+
+
+# ---------------------------------------------------------------- partial answers
+
+PART = PostDraft(Pattern.RESPONSE, b'{"part":1}', metadata=b'{"partial":"artifact"}', partial=True)
+STREAMING = {"metadata": b'{"accepts_partial":true}', "partial": True}
+
+
+async def part(rig: Rig, request: Post, agent: str = "bob") -> Post:
+    return delivered(await posting.reply(rig.team, rig.caller(agent), CHANNEL, request.id, PART))
+
+
+@with_rig
+async def test_a_partial_answer_leaves_the_request_open_and_the_answer_ends_it(rig: Rig) -> None:
+    await an_open_channel(rig)
+    request = await asked(rig, **STREAMING)
+
+    parts = [await part(rig, request), await part(rig, request)]
+    assert await stands(rig, request) is RequestPhase.PARTIALLY_ANSWERED
+    stored = await rig.store.post(DEFAULT_TENANT, request.id)
+    assert stored is not None
+    assert not stored.answered
+    answer = await answered(rig, request)
+
+    view = await requests.get(rig.team, rig.caller("alice"), CHANNEL, request.id)
+    assert (view.phase, view.answers, view.parts) == (RequestPhase.ANSWERED, (answer,), 2)
+    assert [one.partial for one in await rig.store.answers(DEFAULT_TENANT, request.id)] == [True, True, False]
+    assert [one.in_reply_to for one in parts] == [request.id, request.id]
+
+
+@with_rig
+async def test_a_partial_answer_does_not_end_an_ask(rig: Rig) -> None:
+    await an_open_channel(rig)
+    task, request = await asking(rig, **STREAMING)
+
+    await part(rig, request)
+    resumed = asyncio.create_task(posting.resume_ask(rig.team, rig.caller("alice"), request.id, 60))
+    await asyncio.sleep(0)
+    assert not task.done()
+    answer = await answered(rig, request)
+
+    assert (await task, await resumed) == (answer, answer)
+
+
+@in_loop
+async def test_a_partial_answer_at_another_server_does_not_end_an_ask_either(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as (a, b):
+        await an_open_channel(a)
+        task, request = await asking(a, **STREAMING)
+        await b.store.catch_up(DEFAULT_TENANT)
+
+        await part(b, request)
+        answer = await answered(b, request)
+
+        assert (await task).id == answer.id
+
+
+@with_rig
+async def test_a_request_that_does_not_accept_partial_answers_gets_none(rig: Rig) -> None:
+    await an_open_channel(rig)
+    request = await asked(rig)
+
+    assert (await refusal(part(rig, request))).code == "partial_not_accepted"
+    assert await stands(rig, request) is RequestPhase.OPEN
+
+
+@with_rig
+async def test_a_partial_answer_after_the_answer_is_refused(rig: Rig) -> None:
+    await an_open_channel(rig)
+    request = await asked(rig, **STREAMING)
+    await answered(rig, request)
+
+    assert (await refusal(part(rig, request))).code == "already_answered"
+
+
+@with_rig
+async def test_a_partial_answer_that_was_decided_before_the_answer_is_not_written_after_it(rig: Rig) -> None:
+    await an_open_channel(rig)
+    await rig.role("ops", "bob", "carol")
+    request = await asked(rig, "role:ops", **STREAMING)
+    draft = PART._replace(in_reply_to=request.id)
+    decided = await posting.decide(rig.team, rig.caller("bob"), venue(rig, "bob"), (draft,), ("msg_late",))
+
+    await answered(rig, request, "carol")
+
+    with pytest.raises(Stale):
+        await rig.store.commit(decided.changes)
+
+
+@with_rig
+async def test_a_partial_answer_after_the_withdrawal_is_refused(rig: Rig) -> None:
+    await an_open_channel(rig)
+    request = await asked(rig, **STREAMING)
+    await part(rig, request)
+
+    await withdrawn(rig, request)
+
+    assert (await refusal(part(rig, request))).code == "request_withdrawn"
+    assert await stands(rig, request) is RequestPhase.WITHDRAWN
+
+
+@with_rig
+async def test_a_partial_answer_after_the_expiry_is_refused(rig: Rig) -> None:
+    await an_open_channel(rig)
+    request = await asked(rig, expires_at=rig.clock.at + timedelta(seconds=5), **STREAMING)
+    await part(rig, request)
+
+    rig.clock.pass_by(seconds=5)
+
+    assert (await refusal(part(rig, request))).code == "message_expired"
+
+
+@with_rig
+async def test_partial_answers_are_bounded_and_the_answer_still_comes(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parley.domain.channel.request.PARTS_MAX", 3)
+    await an_open_channel(rig)
+    request = await asked(rig, **STREAMING)
+    for _ in range(3):
+        await part(rig, request)
+
+    assert (await refusal(part(rig, request))).code == "too_many_parts"
+    assert (await answered(rig, request)).in_reply_to == request.id
+
+
+@with_rig
+async def test_a_partial_answer_does_not_end_the_job_of_a_claimed_request(rig: Rig) -> None:
+    await an_open_channel(rig)
+    await rig.role("coder", "bob")
+    request = await asked(rig, "any:coder", **STREAMING)
+    (item,) = await claims.claim(rig.team, rig.caller("bob"), "bob", ClaimWish())
+
+    def reply(draft: PostDraft) -> Awaitable[Post | Held]:
+        claimed = draft._replace(lease=item.job.lease)
+        return posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, claimed)
+
+    await reply(PART)
+    assert await rig.store.get(Job, DEFAULT_TENANT, item.job.id) is not None
+    await reply(ANSWER)
+    assert await rig.store.get(Job, DEFAULT_TENANT, item.job.id) is None
+
+
+@with_rig
+async def test_partial_answers_take_no_round_but_each_is_judged(rig: Rig) -> None:
+    await two_agents(rig)
+    request = await governed_say(rig, "alice", "bob", accepts_partial=True, max_rounds=2)
+
+    async def governed_part(text: str) -> Post | Held:
+        draft = a_draft("", text, pattern=Pattern.RESPONSE, partial="artifact")
+        return await posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, draft)
+
+    for text in ("first", "second"):
+        assert isinstance(await governed_part(text), Post)
+    assert isinstance(await governed_part("We promise it."), Held)
+    exchange = await exchange_of(rig, request)
+    assert exchange.current_round == 1
+    assert [(turn.round, turn.summary) for turn in exchange.transcript] == [(1, "hello"), (2, "second")]
+    delivered_entries = [
+        one for one in await entries(rig) if one.get("outcome") == "delivered" and one["side"] == "bob"
+    ]
+    assert [one["round"] for one in bobs] == [1, 2, 2]
+
+
+@with_rig
+async def test_partial_answers_of_an_exchange_at_its_limit_are_held(rig: Rig) -> None:
+    await two_agents(rig)
+    request = await governed_say(rig, "alice", "bob", accepts_partial=True, max_rounds=1)
+
+    draft = a_draft("", "first", pattern=Pattern.RESPONSE, partial="artifact")
+    held = await posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, draft)
+
+    assert isinstance(held, Held)
+    assert await stands(rig, request) is RequestPhase.OPEN
+
+
+@with_rig
+async def test_a_held_partial_answer_that_is_approved_after_the_answer_is_refused(rig: Rig) -> None:
+    await two_agents(rig)
+    request = await governed_say(rig, "alice", "bob", accepts_partial=True)
+    draft = a_draft("", "We promise it.", pattern=Pattern.RESPONSE, partial="artifact")
+    held = await posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, draft)
+    assert isinstance(held, Held)
+    await governed_answer(rig, "bob", request)
+
+    assert (await refusal(governed_decide(rig, "ben", held.approval))).code == "already_answered"
 
 
 # ---------------------------------------------------------------- what is stored

@@ -1,0 +1,54 @@
+"""Partial answers in the metadata of messages: `accepts_partial` of a request, `partial` of a response."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from parley.domain.errors.errors import Invalid, Problem
+from parley.domain.message.message import Pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ACCEPTS = "accepts_partial"
+PARTIAL = "partial"
+ARTIFACT, PROGRESS = "artifact", "progress"
+KINDS = (ARTIFACT, PROGRESS)
+
+
+class _Fields(msgspec.Struct):
+    accepts_partial: Any = None
+    partial: Any = None
+
+
+# Looked for in the bytes first: most metadata have neither, and are not parsed.
+_KEYS = {Pattern.REQUEST: b'"accepts_partial"', Pattern.RESPONSE: b'"partial"'}
+_decode = msgspec.json.Decoder(_Fields).decode
+
+
+def is_partial(pattern: Pattern, metadata: bytes) -> bool:
+    """Whether a stored request accepts partial answers, or a stored response is one."""
+    key = _KEYS.get(pattern)
+    if key is None or key not in metadata:
+        return False
+    fields = _decode(metadata)
+    return fields.accepts_partial is True if pattern is Pattern.REQUEST else fields.partial in KINDS
+
+
+def partial_of(pattern: Pattern, metadata: Mapping[str, Any]) -> bool:
+    """The same of a message that is sent; `Invalid` when it cannot be understood."""
+    if pattern is Pattern.REQUEST:
+        return _value(metadata, ACCEPTS, (True, False, None), "is true or false") is True
+    if pattern is Pattern.RESPONSE:
+        return _value(metadata, PARTIAL, (*KINDS, None), f"is {' or '.join(KINDS)}") is not None
+    return False
+
+
+def _value(metadata: Mapping[str, Any], key: str, allowed: tuple[object, ...], meaning: str) -> object:
+    value = metadata.get(key)
+    # By identity: 1 is not true.
+    if not any(value is one or (isinstance(value, str) and value == one) for one in allowed):
+        raise Invalid.because([Problem("invalid", f"metadata.{key}", meaning)])
+    return value
