@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from parley.sdk.agent.agent import Agent, BaseAgent
     from parley.sdk.agent.channels import ChannelHandle
     from parley.sdk.agent.decorators import on_approval, on_assignment, on_message
+    from parley.sdk.agent.results import progress
     from parley.sdk.agent.running import run_agents, serve_agents
     from parley.sdk.blocking.client import Client
     from parley.sdk.client.client import AsyncClient
@@ -229,6 +230,7 @@ __all__ = [
     "on_approval",
     "on_assignment",
     "on_message",
+    "progress",
     "run_agents",
     "serve_agents",
 ]
@@ -330,6 +332,7 @@ _HOMES = {
     "on_approval": "parley.sdk.agent.decorators",
     "on_assignment": "parley.sdk.agent.decorators",
     "on_message": "parley.sdk.agent.decorators",
+    "progress": "parley.sdk.agent.results",
     "run_agents": "parley.sdk.agent.running",
     "serve_agents": "parley.sdk.agent.running",
 }

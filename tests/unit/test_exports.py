@@ -120,6 +120,7 @@ PUBLIC = [
     "on_approval",
     "on_assignment",
     "on_message",
+    "progress",
     "run_agents",
     "serve_agents",
 ]

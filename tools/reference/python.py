@@ -95,6 +95,7 @@ TYPES: dict[str, str | Iterable[str]] = {
     "Moment": "a `datetime` with a zone, or a text as RFC 3339 has it",
     "WorkflowOutcome": WorkflowOutcome,
     "Priority": parley.Priority,
+    "ProgressPart": "what `progress(...)` gives, for a generator handler to yield",
     "ReviewState": ReviewState,
     "Start": get_args(Start),
     "TaskStatus": TaskStatus,
@@ -121,7 +122,7 @@ def python_page() -> Iterator[str]:
 def agents_part() -> Iterator[str]:
     yield "## Agents"
     yield from class_section(parley.Agent, "###")
-    for function in (parley.on_message, parley.on_assignment, parley.on_approval):
+    for function in (parley.on_message, parley.on_assignment, parley.on_approval, parley.progress):
         yield from function_section(function.__name__, function, "####")
     yield from class_section(parley.BaseAgent, "###")
     for several in (parley.run_agents, parley.serve_agents):

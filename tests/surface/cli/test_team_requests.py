@@ -2,9 +2,46 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
-from tests.surface.cli.team_stage import Team, ended
+import pytest
+
+from tests.surface.cli.team_stage import PATIENCE, Team, ended
+
+# Writes a part, and the next one only when a file says so: what was printed before came before the end.
+WRITER = """\
+import asyncio, pathlib, sys
+import parley
+
+@parley.Agent("writer", start="beginning")
+class Writer:
+    @parley.on_message()
+    async def write(self, message):
+        yield parley.progress("reading", percent=10)
+        yield {"text": "first"}
+        try:
+            while not pathlib.Path(sys.argv[1]).exists():
+                await asyncio.sleep(0.05)
+        finally:
+            pathlib.Path(sys.argv[2]).touch()
+        yield {"text": "last"}
+
+Writer().run()
+"""
+
+
+@pytest.fixture
+def go_on(team: Team, tmp_path: Path) -> Path:
+    """The writer is at work; it goes on after its first part when this file is there."""
+    script, go_on = tmp_path / "writer.py", tmp_path / "go_on"
+    script.write_text(WRITER)
+    command = [sys.executable, str(script), str(go_on), str(tmp_path / "ended")]
+    team.listeners.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    return go_on
 
 
 def request_to(team: Team, agent: str) -> str:
@@ -51,3 +88,36 @@ def test_ctrl_c_in_ask_withdraws_the_question(team: Team) -> None:
     assert ended(process).code == 130
     late = team.run("answer", asked, "--channel", channel, "--agent", "codex", "--field", "a=1")
     assert "was withdrawn by claude" in late.err
+
+
+def test_a_streamed_answer_is_printed_part_by_part_while_the_agent_works(team: Team, go_on: Path) -> None:
+    words = ("ask", team.channel(), "--to", "writer", "--timeout", "60s", "--field", "q=1", "-a", "claude")
+    process = team.spawn(*words, "--stream", "--json")
+    assert process.stdout is not None
+
+    before = [json.loads(process.stdout.readline()) for _ in range(2)]
+    go_on.touch()
+    rest = ended(process)
+
+    last = json.loads(rest.out)
+    assert [one["payload"] for one in before] == [{"text": "reading", "percent": 10}, {"text": "first"}]
+    assert [one["metadata"]["partial"] for one in (*before, last)] == ["progress", "artifact", "artifact"]
+    assert (last["payload"], rest.code) == ({"text": "last"}, 0)
+    plain = team.run("ask", last["channel_id"], "--to", "writer", "--field", "q=2", "-a", "claude")
+    assert plain.out.splitlines()[1:] == ["text: last"]
+
+
+def test_ctrl_c_in_a_streamed_ask_ends_the_work_of_the_agent(team: Team, go_on: Path) -> None:
+    words = ("ask", team.channel(), "--to", "writer", "--timeout", "60s", "--field", "q=1", "-a", "claude")
+    process = team.spawn(*words, "--stream")
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("Progress from writer")
+
+    process.send_signal(signal.SIGINT)
+
+    assert ended(process).code == 130
+    finished = go_on.with_name("ended")
+    waiting = subprocess.run(
+        ["sh", "-c", f"until [ -e {finished} ]; do sleep 0.05; done"], timeout=PATIENCE, check=True
+    )
+    assert waiting.returncode == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from parley.cli.channels.post import is_held, show_posted
@@ -20,6 +22,7 @@ from parley.cli.parts.remote import (
 )
 from parley.domain.errors.errors import Invalid, NotFound
 from parley.domain.errors.team import NameTaken
+from parley.sdk.protocol.asking import Question
 from parley.sdk.protocol.failures import failure_in
 
 if TYPE_CHECKING:
@@ -30,12 +33,15 @@ if TYPE_CHECKING:
     from parley.sdk.blocking.connection import Connection
 
 _TIMEOUT_MAX_SECONDS = 3600
+# By the kind of partial answer.
+_TITLES = {"artifact": "Part", "progress": "Progress"}
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_channel_arguments(parser)
     parser.add_argument("--to", required=True, help="agent or role:ROLE to ask")
     parser.add_argument("--timeout", default="30s", metavar="TIME", help="how long to wait: 10s, 5m (default: 30s)")
+    parser.add_argument("--stream", action="store_true", help="print partial answers and progress as they come")
     add_payload(parser)
     add_purpose(parser)
     add_server_options(parser)
@@ -45,7 +51,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "Exit code 1: the agent answered with an error. It is printed with the agents through\n"
         "which it came: planner <- writer: ValueError: no ink. With --json the answer is\n"
         "printed as it is. Exit code 8: no answer in time; the question has expired. Exit\n"
-        "code 9: the question is held for approval and was not sent yet."
+        "code 9: the question is held for approval and was not sent yet.\n\n"
+        "With --stream, partial answers are printed as they come; the last one is the answer.\n"
+        "With --json each is one line. Ctrl-C withdraws the question."
     )
 
 
@@ -56,6 +64,8 @@ def _ask(args: argparse.Namespace) -> int:
     payload = read_payload(args)
     connection = connection_of(args)
     channel = _find_or_create_channel(connection, args) if args.intent else require_channel_id(args.channel)
+    if args.stream:
+        return _follow(args, connection, Question(channel, args.to, payload, timeout, metadata=read_metadata(args)))
     answer = connection.ask(channel, args.to, payload, timeout=timeout, metadata=read_metadata(args))
     if is_held(answer):
         return show_posted(args, answer, "Asked")
@@ -68,6 +78,26 @@ def _ask(args: argparse.Namespace) -> int:
         raise failed
     show_answer(screen, answer)
     return OK
+
+
+def _follow(args: argparse.Namespace, connection: Connection, question: Question) -> int:
+    """Print partial answers as they come, with --json one on each line; the last one is the answer."""
+    screen = screen_of(args)
+    code = OK
+    with closing(connection.ask_stream(question)) as answers:
+        for answer in answers:
+            if is_held(answer):
+                return show_posted(args, answer, "Asked")
+            failed = failure_in(answer["sender"], answer["payload"], answer["metadata"])
+            if args.json:
+                screen.json(answer, compact=True)
+            elif failed:
+                raise failed
+            else:
+                show_answer(screen, answer)
+            sys.stdout.flush()
+            code = exit_code(failed) if failed else OK
+    return code
 
 
 def _find_or_create_channel(connection: Connection, args: argparse.Namespace) -> str:
@@ -85,7 +115,8 @@ def _find_or_create_channel(connection: Connection, args: argparse.Namespace) ->
 
 def show_answer(screen: Screen, message: Mapping[str, Any]) -> None:
     """Print the sender of an answer and the fields of its payload."""
-    screen.line(screen.paint(f"Answer from {safe(message['sender'])} [{safe(message['id'])}]", "dim"))
+    title = _TITLES.get(message["metadata"].get("partial"), "Answer")
+    screen.line(screen.paint(f"{title} from {safe(message['sender'])} [{safe(message['id'])}]", "dim"))
     for name, value in message["payload"].items():
         screen.line(f"{screen.paint(safe(name) + ':', 'cyan')} {cell_text(value)}")
 
@@ -98,6 +129,7 @@ COMMANDS = {
         (
             "parley ask chan_01K... --to codex --field question='Which schema?' --agent claude",
             "parley ask chan_01K... --to codex --purpose information_query --field question='Which schema?'",
+            "parley ask chan_01K... --to writer --stream --timeout 5m --field topic=whales",
             "parley ask questions --intent intent_01K... --to role:reviewer --timeout 5m --field pr:=42 --json",
         ),
     ),

@@ -30,16 +30,26 @@ class HandlerTimeout(ParleyError):
     code = "handler_timeout"
 
 
-async def call(handler: Handler, argument: object, limit: float | None) -> Any:  # noqa: ANN401  # its result
+async def call(
+    handler: Handler, argument: object, limit: float | None, generate: Callable[[object], Awaitable[Any]] | None = None
+) -> Any:  # noqa: ANN401  # its result
     """What a handler returns; `HandlerTimeout` when it takes longer than its limit, in seconds.
+
+    `generate` runs a generator to its end.
 
     A thread cannot be stopped, nor can a coroutine that takes no notice of being cancelled: one that takes too long
     goes on, and its result is dropped.
     """
     seconds = handler.spec.timeout or limit
-    if handler.awaits and seconds is None:
-        return await handler.call(argument)
-    work = handler.call(argument) if handler.awaits else run_in_thread(lambda: handler.call(argument))
+    work: Awaitable[Any]
+    if generate is not None:
+        work = generate(argument)
+    elif handler.awaits:
+        work = handler.call(argument)
+    else:
+        work = run_in_thread(lambda: handler.call(argument))
+    if seconds is None and (handler.awaits or generate is not None):
+        return await work
     task = asyncio.ensure_future(_outcome(work))
     try:
         await asyncio.wait((task,), timeout=seconds)

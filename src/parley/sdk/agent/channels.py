@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,7 +11,7 @@ from parley.domain.errors.errors import Invalid
 from parley.sdk.protocol.failures import check_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncGenerator, Iterator, Mapping
 
     from parley.sdk.client.client import AsyncClient
     from parley.wire.api.records.channels import ChannelMessage
@@ -20,7 +21,7 @@ current_intent: ContextVar[str] = ContextVar("current_intent", default="")
 # The trace of the message that the handler was called with: what the handler says belongs to it, too.
 current_trace: ContextVar[str] = ContextVar("current_trace", default="")
 
-_ROLE = "role:"
+_ROLES = ("role:", "any:")
 # How many answers are remembered; the stream shows each of them soon after it was taken.
 _TAKEN_LIMIT = 10_000
 
@@ -51,6 +52,16 @@ class ChannelHandle(Protocol):
         `AgentFailed` pass answers with its cause.
         """
 
+    def ask_stream(
+        self,
+        to: str,
+        payload: Mapping[str, Any],
+        *,
+        timeout: float = 30,
+        **metadata: Any,  # noqa: ANN401
+    ) -> AsyncGenerator[ChannelMessage]:
+        """Ask, and follow the partial answers as they come; the last one is the answer."""
+
     async def ask_all(
         self,
         to: str,
@@ -79,39 +90,79 @@ class AgentChannels(Protocol):
         """
 
 
+class OpenQuestion:
+    """A question that waits for its answers. To whom it went, if that is known; the request's id as soon as it is."""
+
+    def __init__(self, to: str) -> None:
+        self.to = "" if to.startswith(_ROLES) else to
+        self.request_id = ""
+        self.has_ended = False
+        # Resolved when one of the two changes.
+        self.changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def change(self, *, request_id: str = "", ended: bool = False) -> None:
+        """Note the request, or the end, and wake those who look whether an answer is for this question."""
+        self.request_id, self.has_ended = request_id or self.request_id, ended
+        self.changed.set_result(None)
+        self.changed = asyncio.get_running_loop().create_future()
+
+
 class ServerQuestions:
     """The open questions of an agent, so that their answers go to the caller that asked, and not to a handler too."""
 
     def __init__(self) -> None:
-        # By the channel; to whom each went, if that is known.
-        self._open: dict[str, dict[asyncio.Future[None], str]] = {}
+        # By the channel.
+        self._open: dict[str, list[OpenQuestion]] = {}
+        # Answers that a caller has, and requests whose answers all go to a caller.
         self._taken: dict[str, None] = {}
 
     async def wait_for_answer(self, channel_id: str, question: Any, to: str = "") -> Any:  # noqa: ANN401  # whatever is awaited
         """Await a question in a channel and remember what answered it."""
-        end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._open.setdefault(channel_id, {})[end] = "" if to.startswith(_ROLE) else to
-        try:
+        with self._opened(channel_id, to):
             answer = await question
             for message in answer if isinstance(answer, list) else [answer]:
-                self._taken[message.id] = None
-            while len(self._taken) > _TAKEN_LIMIT:
-                del self._taken[next(iter(self._taken))]
+                self._note(message.id)
             return answer
+
+    async def follow_answers(
+        self, channel_id: str, answers: AsyncGenerator[ChannelMessage], to: str = ""
+    ) -> AsyncGenerator[ChannelMessage]:
+        """Pass on answers that come one by one: all answers to their request go this way."""
+        with self._opened(channel_id, to) as question:
+            async with aclosing(answers):
+                async for message in answers:
+                    if not question.request_id and message.correlation_id:
+                        self._note(message.correlation_id)
+                        question.change(request_id=message.correlation_id)
+                    yield message
+
+    @contextmanager
+    def _opened(self, channel_id: str, to: str) -> Iterator[OpenQuestion]:
+        question = OpenQuestion(to)
+        self._open.setdefault(channel_id, []).append(question)
+        try:
+            yield question
         finally:
-            end.set_result(None)
-            open_questions = self._open[channel_id]
-            del open_questions[end]
-            if not open_questions:
+            self._open[channel_id].remove(question)
+            if not self._open[channel_id]:
                 del self._open[channel_id]
+            question.change(ended=True)
+
+    def _note(self, taken_id: str) -> None:
+        self._taken[taken_id] = None
+        while len(self._taken) > _TAKEN_LIMIT:
+            del self._taken[next(iter(self._taken))]
 
     async def has_taken(self, answer: ChannelMessage) -> bool:
         """Whether an answer went to a question; known at the latest when those that it can be for have ended."""
-        open_questions = self._open.get(answer.channel_id, {})
-        pending = {end for end, to in open_questions.items() if to in ("", answer.sender)}
-        while answer.id not in self._taken and pending:
-            _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-        return answer.id in self._taken
+        pending = [one for one in self._open.get(answer.channel_id, ()) if one.to in ("", answer.sender)]
+        while not self._is_taken(answer) and pending:
+            await asyncio.wait({one.changed for one in pending}, return_when=asyncio.FIRST_COMPLETED)
+            pending = [one for one in pending if not one.has_ended]
+        return self._is_taken(answer)
+
+    def _is_taken(self, answer: ChannelMessage) -> bool:
+        return answer.id in self._taken or answer.correlation_id in self._taken
 
 
 class ServerChannel:
@@ -139,6 +190,18 @@ class ServerChannel:
         question = self._client.ask(self.id, None, to, payload, timeout, metadata=with_trace(metadata), check=False)
         answer: ChannelMessage = await self._questions.wait_for_answer(self.id, question, to)
         return check_answer(answer) if check else answer
+
+    def ask_stream(
+        self,
+        to: str,
+        payload: Mapping[str, Any],
+        *,
+        timeout: float = 30,
+        **metadata: Any,  # noqa: ANN401
+    ) -> AsyncGenerator[ChannelMessage]:
+        """Ask, and follow the partial answers as they come; the last one is the answer."""
+        answers = self._client.ask_stream(self.id, None, to, payload, timeout, metadata=with_trace(metadata))
+        return self._questions.follow_answers(self.id, answers, to)
 
     async def ask_all(
         self,

@@ -29,8 +29,14 @@ class Handler(NamedTuple):
 
     @property
     def awaits(self) -> bool:
-        """Whether calling it gives a coroutine; otherwise it runs in a thread of its own."""
-        return returns_awaitable(self.call)
+        """Whether it runs in the event loop: a coroutine, or an asynchronous generator; otherwise in a thread."""
+        return returns_awaitable(self.call) or inspect.isasyncgenfunction(inspect.unwrap(self.call))
+
+    @property
+    def yields(self) -> bool:
+        """Whether it is a generator, whose values are partial answers."""
+        function = inspect.unwrap(self.call)
+        return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
 class Handlers(tuple[Handler, ...]):

@@ -17,24 +17,28 @@ import platform
 import threading
 from collections import Counter
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from parley.domain.errors.errors import Conflict, Forbidden, Invalid, NotFound, ParleyError
 from parley.domain.errors.rules import MessageHeld
-from parley.domain.errors.team import BookmarkTaken, Gone, KeyReused
+from parley.domain.errors.team import BookmarkTaken, Gone, KeyReused, MessageExpired
 from parley.sdk.agent.calling import answer_of, call, failure_of
 from parley.sdk.agent.channels import current_intent, current_trace
 from parley.sdk.agent.logs import describe_arrival, error_text, log_event
+from parley.sdk.agent.results import HandlerResult, Parts, accepts_parts
 from parley.sdk.protocol.failures import FAILURE_TEXT_MAX_CHARS, Failure
 from parley.sdk.protocol.retry import retry_while_unavailable
+from parley.wire.api.records.channels import ChannelMessage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from parley.sdk.agent.agent import Plan
     from parley.sdk.agent.handlers import Handler, Handlers
+    from parley.sdk.agent.results import SendPart
     from parley.sdk.agent.workplace import Arrival, Workplace
-    from parley.wire.api.records.channels import ChannelMessage
+
+T = TypeVar("T")
 
 _RETRY_SECONDS = 1.0
 _HEARTBEAT_RETRY_SECONDS = 5.0
@@ -256,7 +260,7 @@ class Runtime:
             failure = failure or failed
             if is_request and not answered and result is not None:
                 answered = True
-                unanswered = await self._answer(message, result)
+                unanswered = await self._answer(message, result.payload, result.metadata)
         if is_request and not answered and failure is not None:
             unanswered = await self._answer(message, failure.payload(self.plan.name), failure.metadata)
         return unanswered
@@ -273,11 +277,19 @@ class Runtime:
 
     async def _call_handler(
         self, handler: Handler, argument: object, arrival_id: str
-    ) -> tuple[Mapping[str, Any] | None, Failure | None]:
+    ) -> tuple[HandlerResult | None, Failure | None]:
         """The answer of a handler, or its failure."""
         failed: BaseException
         try:
-            return answer_of(handler, await call(handler, argument, self.plan.timeout)), None
+            return await self._result(handler, argument), None
+        except MessageExpired as error:
+            # Of a generator: nobody waits for its values any more, so there is nothing to answer.
+            if not handler.yields:
+                failed = error
+            else:
+                text = "stops: nobody waits for its values any more"
+                self._log("agent_parts_unwanted", text, level=logging.INFO, message_id=arrival_id)
+                return None, None
         except asyncio.CancelledError as error:
             if (task := asyncio.current_task()) is None or task.cancelling():
                 raise
@@ -289,6 +301,32 @@ class Runtime:
         self.counts["failed"] += 1
         self._log_handler_error(handler, argument, arrival_id, failed)
         return None, failure_of(failed)
+
+    async def _result(self, handler: Handler, argument: object) -> HandlerResult | None:
+        if handler.yields:
+            parts = Parts(handler, argument, self._part_sender(argument), asyncio.get_running_loop().time)
+            result: HandlerResult | None = await call(handler, argument, self.plan.timeout, parts.run)
+            return result
+        answer = answer_of(handler, await call(handler, argument, self.plan.timeout))
+        return HandlerResult(answer) if answer is not None else None
+
+    def _part_sender(self, argument: object) -> SendPart | None:
+        """How the values of a generator are sent; None when the asker does not follow them."""
+        if not isinstance(argument, ChannelMessage) or not accepts_parts(argument):
+            return None
+        request = argument
+
+        async def send(payload: Mapping[str, Any], kind: str, number: int) -> str:
+            try:
+                part = await self._retry_answer(lambda: self.workplace.send_part(request, payload, kind, number))
+            except MessageHeld:
+                text = "a part of its answer is held for approval"
+                self._log("agent_part_held", text, message_id=request.id, level=logging.INFO)
+                return ""
+            self.counts["parts"] += 1
+            return part
+
+        return send
 
     def _log_handler_error(self, handler: Handler, argument: object, arrival_id: str, error: BaseException) -> None:
         """Log what a handler raised: a refusal on purpose in one line, anything else with its traceback."""
@@ -324,11 +362,11 @@ class Runtime:
             return await self._answer(message, failure.payload(self.plan.name), failure.metadata)
         return ""
 
-    async def _retry_answer(self, action: Callable[[], Awaitable[None]]) -> None:
+    async def _retry_answer(self, action: Callable[[], Awaitable[T]]) -> T:
         def log_retry(error: ParleyError) -> None:
             self._log("agent_answer_late", "its answer waits for the server", str(error))
 
-        await retry_while_unavailable(action, log_retry, _RETRY_SECONDS)
+        return await retry_while_unavailable(action, log_retry, _RETRY_SECONDS)
 
     def _summary(self) -> str:
         return ", ".join(f"{name} {count}" for name, count in self.counts.items()) or "received nothing"

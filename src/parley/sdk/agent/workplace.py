@@ -74,6 +74,9 @@ class Workplace(Protocol):
     async def report_failed_assignment(self, arrival: Arrival, failure: Failure) -> None:
         """Record that the agent failed at an assignment, once, where others can see it. Durable on return."""
 
+    async def send_part(self, message: ChannelMessage, payload: Mapping[str, Any], kind: str, number: int) -> str:
+        """Send a partial answer of this kind, the same one once; the id of its message."""
+
     async def is_awaited_answer(self, response: ChannelMessage) -> bool:
         """Whether a response was delivered to a caller that asked through `channels`, so that no handler gets it."""
 

@@ -162,6 +162,25 @@ class Connection:
             if result is None and not isinstance(sys.exception(), (Exception, GeneratorExit)):
                 self.run(asking.withdraw(self.session, question))
 
+    def ask_stream(self, question: asking.Question) -> Generator[Any]:
+        """Ask, and follow the answers as they come, partial ones and the answer; `AskTimeout` when they do not end.
+
+        Stopping before the end withdraws the request. A question that waits for a person comes back as it is held.
+        """
+        from parley.wiring import wall_time
+
+        question = question._replace(key=self.session.new_key())
+        stream = asking.AnswerStream(self.session, question, wall_time())
+        try:
+            request = self.run(stream.begin())
+            if not stream.is_open:
+                yield request
+            while stream.is_open:
+                yield from self.run(stream.next_page())
+        finally:
+            if stream.is_open:
+                self.run(asking.withdraw(self.session, question))
+
     def follow(
         self,
         *path: str,

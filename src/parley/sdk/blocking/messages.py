@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64encode
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,7 +21,7 @@ from parley.sdk.records import convert_answer, read_answer
 from parley.wire.api.records.channels import ChannelMessage, RequestInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Generator, Iterable, Mapping
 
     from parley.sdk.client.fields import Moment
 
@@ -201,6 +202,31 @@ class Messages(Area):
             raise _held(answers[0])
         return convert_answer(answers, list[ChannelMessage])
 
+    def ask_stream(
+        self,
+        channel_id: str,
+        sender: str | None,
+        to: str,
+        payload: Mapping[str, Any],
+        timeout: float = 30,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        check: bool = True,
+    ) -> Generator[ChannelMessage]:
+        """Ask, and follow the partial answers as they come; the last one is the answer.
+
+        Partial answers have a `.partial`, "artifact" or "progress". An answer that only repeats the last artifact is
+        left out: that artifact is the answer. An agent that sends no partial answers gives one answer. `timeout` is for
+        all of it. Raises as `ask` does. Whoever stops following before the end withdraws the request.
+        """
+        question = Question(channel_id, to, payload, timeout, sender or "", metadata)
+        with closing(self.connection.ask_stream(question)) as answers:
+            for answer in answers:
+                if answer.get("status") == "held":
+                    raise _held(answer)
+                message = convert_answer(answer, ChannelMessage)
+                yield check_answer(message) if check and not message.partial else message
+
     def withdraw_request(self, channel_id: str, message_id: str, *, sender: str | None = None) -> RequestInfo:
         """Withdraw a request that you sent and that is not answered yet; doing it twice is no error.
 
@@ -212,7 +238,7 @@ class Messages(Area):
         return self._fetch(RequestInfo, "DELETE", *path, query=query)
 
     def get_request(self, channel_id: str, message_id: str) -> RequestInfo:
-        """Where a request stands: its `state` is "open", "answered", "withdrawn" or "expired"."""
+        """Where a request stands: its `state` is open, partially_answered, answered, withdrawn or expired."""
         return self._fetch(RequestInfo, "GET", "channels", channel_id, "messages", message_id, "request")
 
     def send_to_name(

@@ -161,6 +161,26 @@ class AsyncConnection:
             if result is None and not isinstance(sys.exception(), (Exception, GeneratorExit)):
                 await self.run(asking.withdraw(self.session, question))
 
+    async def ask_stream(self, question: asking.Question) -> AsyncGenerator[Any]:
+        """Ask, and follow the answers as they come, partial ones and the answer; `AskTimeout` when they do not end.
+
+        Stopping before the end withdraws the request. A question that waits for a person comes back as it is held.
+        """
+        from parley.wiring import wall_time
+
+        question = question._replace(key=self.session.new_key())
+        stream = asking.AnswerStream(self.session, question, wall_time())
+        try:
+            request = await self.run(stream.begin())
+            if not stream.is_open:
+                yield request
+            while stream.is_open:
+                for answer in await self.run(stream.next_page()):
+                    yield answer
+        finally:
+            if stream.is_open:
+                await self.run(asking.withdraw(self.session, question))
+
     async def follow(
         self,
         *path: str,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64encode
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +20,7 @@ from parley.sdk.records import convert_answer, read_answer
 from parley.wire.api.records.channels import ChannelMessage, RequestInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 
     from parley.sdk.client.fields import Moment
 
@@ -199,6 +200,31 @@ class AsyncMessages(AsyncArea):
         if answers and answers[0].get("status") == "held":
             raise _held(answers[0])
         return convert_answer(answers, list[ChannelMessage])
+
+    async def ask_stream(
+        self,
+        channel_id: str,
+        sender: str | None,
+        to: str,
+        payload: Mapping[str, Any],
+        timeout: float = 30,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        check: bool = True,
+    ) -> AsyncGenerator[ChannelMessage]:
+        """Ask, and follow the partial answers as they come; the last one is the answer.
+
+        Partial answers have a `.partial`, "artifact" or "progress". An answer that only repeats the last artifact is
+        left out: that artifact is the answer. An agent that sends no partial answers gives one answer. `timeout` is for
+        all of it. Raises as `ask` does. Whoever stops following before the end withdraws the request.
+        """
+        question = Question(channel_id, to, payload, timeout, sender or "", metadata)
+        async with aclosing(self.connection.ask_stream(question)) as answers:
+            async for answer in answers:
+                if answer.get("status") == "held":
+                    raise _held(answer)
+                message = convert_answer(answer, ChannelMessage)
+                yield check_answer(message) if check and not message.partial else message
 
     async def withdraw_request(self, channel_id: str, message_id: str, *, sender: str | None = None) -> RequestInfo:
         """Withdraw a request that you sent and that is not answered yet; doing it twice is no error.

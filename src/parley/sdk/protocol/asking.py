@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.errors.errors import NotFound, ParleyError
 from parley.domain.errors.team import AskEnded, AskTimeout, MessageExpired
+from parley.domain.times import stamp
 from parley.sdk.protocol.flow import Pause, some_seconds
 
 if TYPE_CHECKING:
@@ -109,6 +111,70 @@ def ask_all(session: ApiSession, question: Question, expires_at: str) -> Flow[li
         if waits_for_all and not awaited:
             break
     return answers
+
+
+class AnswerStream:
+    """The answers to one question as they come: partial ones, and the answer, which ends it."""
+
+    def __init__(self, session: ApiSession, question: Question, wall_time: float) -> None:
+        self._session = session
+        self._question = question
+        seconds = some_seconds("timeout", question.timeout)
+        self._until = session.monotonic() + seconds
+        self._expires_at = stamp(datetime.fromtimestamp(wall_time + seconds, UTC))
+        self._path = ("channels", question.channel_id, "messages")
+        self._cursor = ""
+        self._last_part = ""
+        self.request_id = ""
+        # Whether somebody may still answer: then it is withdrawn when nobody follows it any more.
+        self.is_open = False
+
+    def begin(self) -> Flow[dict[str, Any]]:
+        """Send the question; the request, or the message that waits for a person."""
+        question = self._question
+        body = question.body() | {"message_type": "request", "expires_at": self._expires_at}
+        body["metadata"] = {**(question.metadata or {}), "accepts_partial": True}
+        self.is_open = True
+        try:
+            answer = yield from self._session.send(
+                "POST", *self._path, body=body, headers=question.headers, within=question.timeout
+            )
+        except ParleyError:
+            self.is_open = False
+            raise
+        message: dict[str, Any] = answer.document
+        self.is_open = message.get("status") != "held"
+        self.request_id = self._cursor = message.get("id", "")
+        return message
+
+    def next_page(self) -> Flow[list[dict[str, Any]]]:
+        """The next answers, some or none; `AskTimeout` when the time is over before the last one came."""
+        left = self._until - self._session.monotonic()
+        if left <= 0:
+            self.is_open = False
+            text = f"{self._question.to} did not answer within {self._question.timeout:g} seconds"
+            raise self._session.with_hint(AskTimeout(text))
+        query = {"since": self._cursor, "wait": f"{min(left, _POLL_SECONDS):.3f}"}
+        page = (
+            yield from self._session.send("GET", *self._path, query=query, timeout=left + _GRACE_SECONDS, within=left)
+        ).document
+        self._cursor = page[-1]["id"] if page else self._cursor
+        answers: list[dict[str, Any]] = []
+        for message in page:
+            if message["correlation_id"] == self.request_id and self.is_open:
+                answers += self._noted(message)
+            elif _departed(message) == self._question.to and not answers:
+                self.is_open = False
+                raise self._session.with_hint(AskEnded(f"{self._question.to} will not answer: it has left"))
+        return answers
+
+    def _noted(self, message: dict[str, Any]) -> list[dict[str, Any]]:
+        """An answer; nothing for one that only repeats the last part."""
+        if message["metadata"].get("partial"):
+            self._last_part = message["id"]
+            return [message]
+        self.is_open = False
+        return [] if self._last_part and message["metadata"].get("repeats") == self._last_part else [message]
 
 
 def withdraw(session: ApiSession, question: Question) -> Flow[None]:

@@ -28,9 +28,12 @@ class AnsweredRequest(NamedTuple):
     job: Job | None = None
     state: RequestState | None = None
 
-    def ended_jobs(self, answer: PostDraft) -> tuple[Job, ...]:
-        """The job that ends with this answer: a partial one ends nothing."""
-        return () if self.job is None or answer.partial else (self.job,)
+
+class AnswerEffects(NamedTuple):
+    """What an answer changes beside its post: a job that ends, and what is known of its request."""
+
+    drops: tuple[Record, ...] = ()
+    puts: tuple[Record, ...] = ()
 
 
 async def answered_by(
@@ -61,26 +64,29 @@ async def answered_by(
     return AnsweredRequest(_asked_of(request, caller), job, state)
 
 
-async def answer_states(team: Team, tenant: str, answered: AnsweredRequest, answer: Post) -> tuple[Record, ...]:
-    """What an answer changes of a request that accepts partial answers."""
+async def effects_of(team: Team, tenant: str, answered: AnsweredRequest, answer: Post) -> AnswerEffects:
+    """What an answer changes: a partial one ends no job, and both count where a request accepts partial answers."""
     request = answered.request
+    drops = () if answered.job is None or answer.partial else (answered.job,)
     if request is None or not request.partial:
-        return ()
+        return AnswerEffects(drops)
     state = with_answer(answered.state or new_state(tenant, request, team.limits.retention), answer)
     # The mark says that there is something to look up. It changes only where others must decide again.
     mark = await team.store.get(RequestMark, tenant, mark_id(request))
-    return (state,) if mark is not None else (state, new_mark(tenant, request))
+    return AnswerEffects(drops, (state,) if mark is not None else (state, new_mark(tenant, request)))
 
 
 def _asked_of(request: Post, caller: Caller) -> Post:
     return request._replace(recipients=(caller.agent,))
 
 
-def with_jobs(changes: TeamChanges, ended: Sequence[Job], states: Sequence[Record] = ()) -> TeamChanges:
-    """The changes with the jobs that its posts make and these states, and without the jobs that they end."""
-    if states and any(post.in_reply_to for post in changes.posts):
-        changes = changes._replace(puts=(*changes.puts, *states))
-    if not ended and not any(post.to.startswith(QUEUE_PREFIX) for post in changes.posts):
+def with_effects(changes: TeamChanges, effects: Sequence[AnswerEffects]) -> TeamChanges:
+    """The changes with the jobs that its posts make, and with what its answers change."""
+    drops = tuple([record for effect in effects for record in effect.drops]) if effects else ()
+    # What is held says nothing yet.
+    if effects and any(post.in_reply_to for post in changes.posts):
+        changes = changes._replace(puts=(*changes.puts, *[record for effect in effects for record in effect.puts]))
+    if not drops and not any(post.to.startswith(QUEUE_PREFIX) for post in changes.posts):
         return changes
     posts, jobs = enqueue(changes.tenant, changes.posts)
-    return changes._replace(posts=posts, puts=(*changes.puts, *jobs), drops=(*changes.drops, *ended))
+    return changes._replace(posts=posts, puts=(*changes.puts, *jobs), drops=(*changes.drops, *drops))

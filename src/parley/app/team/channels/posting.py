@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.rules.messages import refuse_overspent
-from parley.app.team.channels.leases import answer_states, answered_by, with_jobs
+from parley.app.team.channels.leases import answered_by, effects_of, with_effects
 from parley.app.team.directory.keys import check_key
 from parley.app.team.directory.permissions import sees
 from parley.app.team.rules import governing
@@ -40,14 +40,13 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from parley.app.rules.docket import RulesDecision, Submission
+    from parley.app.team.channels.leases import AnswerEffects
     from parley.app.team.team import Team
     from parley.domain.channel.event import EventDraft
-    from parley.domain.channel.job import Job
     from parley.domain.directory.callers import Caller
     from parley.domain.errors.errors import ParleyError
     from parley.domain.exchange.approval import Approval
     from parley.domain.mailbox.ledger import Entry
-    from parley.domain.record import Record
     from parley.domain.store.changes import Committed
 
 
@@ -207,8 +206,7 @@ async def decide(
     sender_view = await sees(team, channel, access, caller)
     record = await check_present(team, caller.tenant, caller.agent, expects)
     posts: list[Post] = []
-    ended: list[Job] = []
-    states: list[Record] = []
+    effects: list[AnswerEffects] = []
     for original, message_id in zip(drafts, ids, strict=True):
         draft = original._replace(to=original.to.partition(TENANT_MARK)[0]) if TENANT_MARK in original.to else original
         if caller.kind is KeyKind.HUMAN or SENDER_KIND in draft.metadata:
@@ -234,19 +232,15 @@ async def decide(
             longest=team.limits.longest_expiry if draft.expires_at else timedelta(0),
         )
         if request is not None:
-            ended += answered.ended_jobs(draft)
-            states += await answer_states(team, caller.tenant, answered, placed)
+            effects.append(await effects_of(team, caller.tenant, answered, placed))
         addressee = await check_reachable(team, caller.tenant, placed, expects) if placed.recipients else None
         message = ProposedPost(caller, channel, access, draft, placed, request, record, addressee, person)
         governed = await governing.govern(docket, message)
         if governed.post is not None:
             posts.append(governed.post)
-        elif len(drafts) > 1:
-            raise Invalid.because([_ONE_BY_ONE])
         else:
-            return await _governed(docket, venue, draft, governed, ended, states)
-    changes = with_jobs(await _ungoverned(docket, venue, drafts, posts), ended, states)
-    return PendingCommit(_with_channel(changes, venue))
+            return await _governed(docket, venue, draft, governed, effects, alone=len(drafts) == 1)
+    return PendingCommit(_with_channel(with_effects(await _ungoverned(docket, venue, drafts, posts), effects), venue))
 
 
 async def _ungoverned(
@@ -293,10 +287,13 @@ async def _governed(
     venue: Venue,
     draft: PostDraft,
     governed: governing.GovernedPost,
-    ended: Sequence[Job],
-    states: Sequence[Record],
+    effects: Sequence[AnswerEffects],
+    *,
+    alone: bool,
 ) -> PendingCommit:
     """What the decision about the one message writes."""
+    if not alone:
+        raise Invalid.because([_ONE_BY_ONE])
     decision = governed.decision
     assert decision is not None  # noqa: S101  # it is governed, so there is a decision
     events: tuple[EventDraft, ...] = ()
@@ -306,7 +303,7 @@ async def _governed(
     changes = await docket.changes(decision, events)
     if decision.refusal is None:
         # What is refused ends no job: the one who has it may answer otherwise.
-        changes = _with_channel(with_jobs(changes, ended, states), venue)
+        changes = _with_channel(with_effects(changes, effects), venue)
     return PendingCommit(changes, decision.held, decision.refusal, docket, governed.submission, decision)
 
 

@@ -16,7 +16,7 @@ from parley.sdk.agent.mailbox.payloads import body_of, kind_from, subject_of, to
 from parley.sdk.protocol.failures import check_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
     from parley.domain.message.message import Message
     from parley.sdk.agent.mailbox.thread import MailboxThread
@@ -129,6 +129,17 @@ class MailboxChannel:
         if not answers:
             raise AskTimeout(f"{to} did not answer within {timeout:g} seconds")
         return check_answer(answers[0]) if check else answers[0]
+
+    async def ask_stream(
+        self,
+        to: str,
+        payload: Mapping[str, Any],
+        *,
+        timeout: float = 30,
+        **metadata: Any,  # noqa: ANN401
+    ) -> AsyncGenerator[ChannelMessage]:
+        """Ask an agent; at a mailbox there is one answer, without partial ones."""
+        yield await self.ask(to, payload, timeout=timeout, **metadata)
 
     async def ask_all(
         self,

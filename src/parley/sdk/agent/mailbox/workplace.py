@@ -152,6 +152,11 @@ class MailboxWorkplace:
     async def report_failed_assignment(self, arrival: Arrival, failure: Failure) -> None:
         """There are no assignments at a mailbox."""
 
+    async def send_part(self, message: ChannelMessage, payload: Mapping[str, Any], kind: str, number: int) -> str:
+        """Nothing: a message in a mailbox has one answer."""
+        del message, payload, kind, number
+        return ""
+
     async def is_awaited_answer(self, response: ChannelMessage) -> bool:
         """Never: answers to open questions are delivered in `_claim_next`."""
         del response

@@ -8,6 +8,7 @@ import logging
 from collections import OrderedDict
 from contextlib import aclosing, suppress
 from functools import partial
+from hashlib import sha256
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +21,7 @@ from parley.sdk.agent.logs import log_event
 from parley.sdk.agent.process import process_name
 from parley.sdk.agent.server.progress import Mark, Progress
 from parley.sdk.agent.workplace import Arrival
+from parley.sdk.protocol.flow import encoded
 from parley.sdk.protocol.refusal import is_temporary
 from parley.sdk.protocol.retry import retry_while_unavailable
 from parley.wire.api.records.channels import ChannelMessage, EvictedMessages
@@ -243,7 +245,7 @@ class ServerWorkplace:
             answered |= {
                 message.correlation_id
                 for message in page
-                if message.correlation_id and message.sender == self._plan.name
+                if message.correlation_id and message.sender == self._plan.name and not message.partial
             }
             since = page[-1].id if len(page) == _PAGE else None
         return answered
@@ -272,6 +274,19 @@ class ServerWorkplace:
             with suppress(Invalid):
                 await self._own.log_event(arrival.intent.id, event_type, payload, idempotency_key=key)
                 return
+
+    async def send_part(self, message: ChannelMessage, payload: Mapping[str, Any], kind: str, number: int) -> str:
+        """Send a partial answer. What is repeated after a restart is sent once, unless it says something else."""
+        digest = sha256(encoded(payload)).hexdigest()[:32]
+        part = await self._own.reply_to(
+            message.channel_id,
+            message.id,
+            self._plan.name,
+            payload,
+            metadata=with_trace({"partial": kind}),
+            idempotency_key=f"part-{self._plan.name}-{message.id}-{number}-{digest}",
+        )
+        return part.id
 
     async def is_awaited_answer(self, response: ChannelMessage) -> bool:
         """Whether a question that was asked in one of `channels` got this response."""

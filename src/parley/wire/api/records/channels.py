@@ -87,6 +87,12 @@ class ChannelMessage(Record, frozen=True, kw_only=True):
         return str(text) if text else ""
 
     @property
+    def partial(self) -> str:
+        """Of a partial answer its kind, "artifact" or "progress"; empty for anything else."""
+        partial = self.metadata.get("partial") if self.message_type == "response" else ""
+        return partial if isinstance(partial, str) else ""
+
+    @property
     def kind(self) -> str:
         """What is asked, where the sender said so: one of the twelve kinds; else empty."""
         kind = self.metadata.get("kind")

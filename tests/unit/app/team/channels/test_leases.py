@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parley.app.team.channels.leases import answered_by, with_jobs
+from parley.app.team.channels.leases import AnswerEffects, answered_by, with_effects
 from parley.app.team.queues import claims
 from parley.app.team.queues.claims import ClaimWish
 from parley.domain.channel.post import PostDraft
@@ -44,7 +44,7 @@ async def test_who_claimed_a_request_is_the_one_who_was_asked(rig: Rig) -> None:
 
     assert answered is not None
     assert (answered.recipients, job) == (("bob",), item.job)
-    assert with_jobs(TeamChanges("default"), [item.job]).drops == (item.job,)
+    assert with_effects(TeamChanges("default"), [AnswerEffects((item.job,))]).drops == (item.job,)
     with pytest.raises(LeaseLost, match="claim it"):
         await answered_by(rig.team, rig.caller("bob"), an_answer(request.id))
 

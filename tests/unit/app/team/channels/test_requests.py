@@ -396,7 +396,7 @@ async def test_a_request_whose_addressee_left_is_expired_and_cannot_be_withdrawn
 # ---------------------------------------------------------------- partial answers
 
 PART = PostDraft(Pattern.RESPONSE, b'{"part":1}', metadata=b'{"partial":"artifact"}', partial=True)
-STREAMING = {"metadata": b'{"accepts_partial":true}', "partial": True}
+STREAMING: dict[str, Any] = {"metadata": b'{"accepts_partial":true}', "partial": True}
 
 
 async def part(rig: Rig, request: Post, agent: str = "bob") -> Post:
@@ -549,9 +549,7 @@ async def test_partial_answers_take_no_round_but_each_is_judged(rig: Rig) -> Non
     exchange = await exchange_of(rig, request)
     assert exchange.current_round == 1
     assert [(turn.round, turn.summary) for turn in exchange.transcript] == [(1, "hello"), (2, "second")]
-    delivered_entries = [
-        one for one in await entries(rig) if one.get("outcome") == "delivered" and one["side"] == "bob"
-    ]
+    bobs = [one for one in await entries(rig) if one.get("outcome") == "delivered" and one["side"] == "bob"]
     assert [one["round"] for one in bobs] == [1, 2, 2]
 
 
