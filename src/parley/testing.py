@@ -343,6 +343,7 @@ class Stage(_AgentHost):
         sender: str = _TESTER,
         timeout: float = 5.0,
         check: bool = True,
+        wait_for_responders: bool = False,
         **metadata: Any,  # noqa: ANN401
     ) -> ChannelMessage:
         """Ask an agent and wait for its answer, in a channel by its name; the intent is the stage's own.
@@ -351,7 +352,16 @@ class Stage(_AgentHost):
         """
         client = self.client(sender)
         target = client.open_channel(self._own_intent.id, channel)
-        return client.ask(target.id, None, to, payload, timeout, metadata=metadata or None, check=check)
+        return client.ask(
+            target.id,
+            None,
+            to,
+            payload,
+            timeout,
+            metadata=metadata or None,
+            check=check,
+            wait_for_responders=wait_for_responders,
+        )
 
     def notify(
         self,

@@ -35,12 +35,15 @@ from parley.domain.channel.channel import Channel, Member, MemberPolicy, Options
 from parley.domain.channel.post import Post, PostDraft
 from parley.domain.directory.access import Access, AccessPolicy, Assignment, Grant, Permission
 from parley.domain.directory.callers import (
+    ALL_KEYS,
     DEFAULT_TENANT,
     NO_TENANT,
     Caller,
     Holder,
+    IssuedKey,
     Key,
     KeyKind,
+    KeyNames,
     Role,
     Tenant,
     key_digest,
@@ -182,6 +185,9 @@ class Rig:
                     expires_at=expires_at,
                 )
             )
+            await self.put(IssuedKey(id=key, tenant_id=tenant))
+            names = await self.store.get(KeyNames, tenant, ALL_KEYS)
+            await self.put(names or KeyNames(id=ALL_KEYS, tenant_id=tenant))
         return self.secrets[key]
 
     async def revoke(self, agent: str = "", kind: KeyKind = KeyKind.AGENT, tenant: str = DEFAULT_TENANT) -> None:

@@ -74,6 +74,7 @@ PUBLIC = [
     "NameTaken",
     "NewKey",
     "NewSubscription",
+    "NoResponders",
     "NotFound",
     "NotMember",
     "ParleyError",

@@ -86,13 +86,13 @@ class CompatChannelHandle:
     async def ask(self, to: str, payload: Mapping[str, Any], timeout: float = 30) -> Answer:  # noqa: ASYNC109  # as theirs
         """Ask, and wait for the first answer. `TimeoutError` when none comes in time."""
         async with self._open_client() as client:
-            question = client.ask(self.channel_id, None, to, payload, timeout, check=False)
+            question = client.ask(self.channel_id, None, to, payload, timeout, check=False, wait_for_responders=True)
             return _to_answer(await self._wait_for_answer(question))
 
     async def ask_all(self, to: str, payload: Mapping[str, Any], timeout: float = 30) -> list[Answer]:  # noqa: ASYNC109
         """Ask, and collect every answer that comes within the time."""
         async with self._open_client() as client:
-            question = client.ask_all(self.channel_id, None, to, payload, timeout)
+            question = client.ask_all(self.channel_id, None, to, payload, timeout, wait_for_responders=True)
             return [_to_answer(message) for message in await self._wait_for_answer(question)]
 
     async def notify(self, to: str, payload: Mapping[str, Any]) -> Any:  # noqa: ANN401  # as theirs
@@ -145,7 +145,10 @@ def ask_all(  # RFC-0021 has it in both clients
     from parley.sdk.blocking.client import Client
 
     with _translate_errors(), Client(client.base_url, key=client.api_key, agent=client.agent_id) as ours:
-        return [_to_answer(message) for message in ours.ask_all(channel_id, sender, to, payload, timeout)]
+        return [
+            _to_answer(message)
+            for message in ours.ask_all(channel_id, sender, to, payload, timeout, wait_for_responders=True)
+        ]
 
 
 async def ask_all_async(
@@ -161,7 +164,10 @@ async def ask_all_async(
 
     with _translate_errors():
         async with AsyncClient(client.base_url, key=client.api_key, agent=client.agent_id) as ours:
-            return [_to_answer(message) for message in await ours.ask_all(channel_id, sender, to, payload, timeout)]
+            return [
+                _to_answer(message)
+                for message in await ours.ask_all(channel_id, sender, to, payload, timeout, wait_for_responders=True)
+            ]
 
 
 @contextmanager

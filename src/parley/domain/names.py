@@ -20,6 +20,10 @@ _DEVICES = frozenset(
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _NOISE = 27
 
+# By how many characters a name with a typing error may be longer or shorter, and how many names are compared in full.
+_TYPING_ERROR_CHARS = 2
+_COMPARED_MAX = 200
+
 NAME_RULE = "1 to 64 letters, digits, '.', '_' or '-', starting with a letter or digit"
 
 
@@ -67,6 +71,28 @@ def meant(name: str, candidates: Iterable[str]) -> str:
 
     close = get_close_matches(name, candidates, n=1, cutoff=0.7)
     return f"did you mean {close[0]}?" if close else ""
+
+
+def near_misses(name: str, candidates: Iterable[str], limit: int) -> list[str]:
+    """Names that differ from `name` by about one typing error, the nearest first.
+
+    One error leaves the first or the second half as it was. Only names that share one of them are compared in full,
+    so that thousands of candidates cost milliseconds.
+    """
+    from difflib import get_close_matches  # only for those who mistyped
+
+    folded = name.casefold()
+    half = max(1, (len(folded) - 1) // 2)
+    begin, end = folded[:half], folded[-half:]
+    close: dict[str, str] = {}
+    for candidate in candidates:
+        if abs(len(candidate) - len(name)) <= _TYPING_ERROR_CHARS:
+            other = candidate.casefold()
+            if other.startswith(begin) or other.endswith(end):
+                close[other] = candidate
+                if len(close) == _COMPARED_MAX:
+                    break
+    return [close[match] for match in get_close_matches(folded, close, n=limit, cutoff=0.7)]
 
 
 def compact(at: datetime) -> str:

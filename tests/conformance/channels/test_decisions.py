@@ -222,6 +222,26 @@ async def test_a_role_whose_holders_are_not_here_is_a_role_nobody_holds(server: 
     assert await heard(bob, messages_of("chan_2")) == ["anyone?"]
 
 
+@pytest.mark.requirement("CHAN-5-NO-RESPONDERS", "CHAN-5-PENDING")
+@pytest.mark.parametrize("to", ["nobdoy", "role:nobody"])
+@with_server
+async def test_an_ask_that_nobody_could_answer_is_refused_at_once_and_a_plain_request_waits(
+    server: LiveServer, to: str
+) -> None:
+    alice, ask = await server.client("alice"), {"to": to, "payload": {}, "timeout": 3600}
+
+    refused = await alice.post("/channels/chan_1/ask", ask)
+    assert (refused.status, refused.code) == (404, "no_responders")
+    required = {"to": to, "payload": {}, "message_type": "request"}
+    refused = await alice.post("/channels/chan_1/messages?require_responders=true", required)
+    assert (refused.status, refused.code, refused.json["similar"]) == (404, "no_responders", [])
+    assert await listed(alice) == []
+
+    assert (await request(alice, to))["status"] == ("pending" if to.startswith("role:") else "delivered")
+    waiting = await alice.post("/channels/chan_1/ask", {**ask, "timeout": 0.01, "wait_for_responders": True})
+    assert (waiting.status, waiting.code) == (504, "ask_timeout")
+
+
 @pytest.mark.requirement("CHAN-5-OWN")
 @with_server
 async def test_each_agent_sees_its_own_status(server: LiveServer) -> None:

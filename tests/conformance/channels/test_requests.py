@@ -88,7 +88,7 @@ async def test_an_unanswered_request_expires(server: LiveServer) -> None:
 async def test_who_asks_in_vain_is_told_that_time_is_over(server: LiveServer) -> None:
     alice = await server.client("alice")
 
-    answer = await alice.post(ASK, {"to": "bob", "payload": {}, "timeout": 0.05})
+    answer = await alice.post(ASK, {"to": "bob", "payload": {}, "timeout": 0.05, "wait_for_responders": True})
 
     assert (answer.status, answer.code) == (504, "ask_timeout")
     (asked,) = await listed(alice)

@@ -143,6 +143,7 @@ def answer_next(team: Team, channel: str, *, agent: str = "codex") -> Thread:
         words = ("answer", request["id"], "--channel", channel, "-a", agent, "--field", "answer=v2.3")
         assert team.stage.script(*words).code == 0
 
+    assert team.run("agent", "register", agent).code == 0
     thread = Thread(target=work)
     thread.start()
     return thread
@@ -195,6 +196,7 @@ def test_that_it_could_not_be_answered_is_one_line_with_its_chain_and_exit_code_
     team: Team, payload: dict[str, object], metadata: dict[str, object], line: str
 ) -> None:
     channel = team.channel()
+    assert team.run("agent", "register", "codex").code == 0
 
     def answer() -> None:
         with parley.Client(team.server.url, key=team.server.key, agent="codex") as codex:
@@ -213,9 +215,34 @@ def test_that_it_could_not_be_answered_is_one_line_with_its_chain_and_exit_code_
         assert all(f"{name}: " in ran.out for name in payload)
 
 
+def test_a_question_to_nobody_is_refused_at_once_with_what_was_meant_and_exit_code_3(team: Team) -> None:
+    team.run("agent", "register", "librarian")
+    words = ("ask", "quiet", "--intent", team.intent, "-a", "claude", "--field", "q=1", "--timeout", f"{PATIENCE}s")
+
+    misspelt, role = team.run(*words, "--to", "libarian"), team.run(*words, "--to", "role:nobody-holds-this")
+
+    assert (misspelt.code, misspelt.error, misspelt.out) == (3, "no_responders", "")
+    assert misspelt.err.endswith('no agent "libarian" is registered (did you mean librarian?)\n')
+    assert (role.code, role.error) == (3, "no_responders")
+    assert "--wait-for-responders" in role.err
+    assert team.said("messages", "quiet", "--intent", team.intent) == []
+
+
 def test_without_an_answer_in_time_the_exit_code_is_8_and_the_question_expires(team: Team) -> None:
     ran = team.run(
-        "ask", "quiet", "--intent", team.intent, "-a", "claude", "--to", "codex", "--field", "q=1", "--timeout", "1"
+        "ask",
+        "quiet",
+        "--intent",
+        team.intent,
+        "-a",
+        "claude",
+        "--to",
+        "codex",
+        "--field",
+        "q=1",
+        "--timeout",
+        "1",
+        "--wait-for-responders",
     )
 
     assert (ran.code, ran.error, ran.out) == (8, "ask_timeout", "")
@@ -227,6 +254,7 @@ def test_without_an_answer_in_time_the_exit_code_is_8_and_the_question_expires(t
 def test_a_question_survives_the_death_of_the_server(lone_team: Team) -> None:
     team = lone_team
     channel = team.channel()
+    team.run("agent", "register", "codex")
     asking = team.spawn("ask", channel, "-a", "claude", "--to", "codex", "--field", "q=1", "--timeout", "10m", "--json")
     (request,) = team.said("messages", channel, "-a", "codex", "--wait", f"{_WAIT}s")
 

@@ -377,7 +377,7 @@ def _waits(server: LiveServer, request_id: str) -> int:
 
 @with_server
 async def test_an_ask_whose_connection_broke_goes_on_with_the_same_key(server: LiveServer) -> None:
-    body = {"to": "bob", "payload": {"q": 1}, "timeout": 20}
+    body = {"to": "bob", "payload": {"q": 1}, "timeout": 20, "wait_for_responders": True}
     alice, again = await server.client("alice"), await server.client("alice")
     broken = await asking(server, once(alice, "k1", body, ASK))
     broken.cancel()
@@ -407,7 +407,8 @@ async def test_an_ask_that_timed_out_has_waited_once(server: LiveServer, monkeyp
         return await ask_again(*given)
 
     monkeypatch.setattr(posting, "resume_ask", counted)
-    gave_up = await once(alice, "k1", {"to": "bob", "payload": {}, "timeout": 0.05}, ASK)
+    body = {"to": "bob", "payload": {}, "timeout": 0.05, "wait_for_responders": True}
+    gave_up = await once(alice, "k1", body, ASK)
 
     assert (gave_up.status, again) == (504, [])
 

@@ -63,7 +63,7 @@ QUOTAS: dict[str, tuple[TeamLimits, str, list[dict[str, object]], int]] = {
         201,
     ),
     "A69-intents": (TeamLimits(intents_per_tenant=3), "/intents", three(title="x"), 201),
-    "A69-keys": (TeamLimits(keys_per_tenant=2), "/keys", three(kind="service"), 201),
+    "A69-keys": (TeamLimits(keys_per_tenant=3), "/keys", three(kind="service"), 201),
     "A69-webhooks": (TeamLimits(webhooks_per_tenant=2), "/subscriptions", three(webhook_url=None), 201),
     "A69-agents": (TeamLimits(agents_per_tenant=2), "/agents/register", three(agent_id=lambda n: f"a{n}"), 200),
     "A69-tasks": (TeamLimits(tasks_per_intent=2), "/tasks", three(intent_id=INTENT, name="x"), 201),

@@ -563,6 +563,7 @@ async def test_agents_that_would_wait_for_each_other_are_refused_and_named(serve
 @with_server
 async def test_an_ask_in_a_channel_that_is_closed_meanwhile_ends(server: LiveServer) -> None:
     alice, bob = await server.client("alice"), await server.client("alice")
+    await server.rig.agent("bob")
     ask = await asking(server, alice.post(ASK, {"to": "bob", "payload": {}, "timeout": 20}))
     await last_id(await server.client("bob"))
 

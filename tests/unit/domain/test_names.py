@@ -119,3 +119,42 @@ def test_suffixes_of_one_minute_sort_by_their_millisecond(ticks: list[int], nois
 def test_what_was_probably_meant_is_named() -> None:
     assert names.meant("gemni", ["claude", "gemini"]) == "did you mean gemini?"
     assert names.meant("zzz", ["claude", "gemini"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "similar"),
+    [
+        ("planer", ["planner"]),
+        ("plannner", ["planner"]),
+        ("plannre", ["planner"]),
+        ("Planner", ["planner"]),
+        ("lpanner", ["planner"]),
+        ("data-agent-1", ["data-agent-2", "data-agent"]),
+        ("writer", []),
+        ("x", []),
+    ],
+)
+def test_a_typing_error_leads_to_the_name_that_was_meant(name: str, similar: list[str]) -> None:
+    candidates = ["planner", "data-agent", "data-agent-2", "critic", "y"]
+
+    assert names.near_misses(name, candidates, 3) == similar
+
+
+@given(st.text("abcdef-", min_size=5, max_size=20), st.data())
+@PROPERTY
+def test_one_typing_error_is_always_found_among_many_names(name: str, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(name) - 1))
+    letter = data.draw(st.sampled_from("abcdefxyz"))
+    typed = data.draw(
+        st.sampled_from(
+            [
+                name[:at] + name[at + 1 :],
+                name[:at] + letter + name[at:],
+                name[:at] + letter + name[at + 1 :],
+                name[:at] + name[at : at + 2][::-1] + name[at + 2 :],
+            ]
+        )
+    )
+    others = [f"other-agent-{number}" for number in range(300)]
+
+    assert name in names.near_misses(typed, [*others, name], 5)

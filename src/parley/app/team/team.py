@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from parley.app.team.state.key_names import KeyNamesCache
+from parley.app.team.state.known_names import NameCache
 from parley.app.team.state.nodes import NodeState
 from parley.app.team.state.outside import AuditState, NoticeState, PolicyState
 from parley.app.team.state.queues import Queues
@@ -73,6 +74,7 @@ class Team:
         self.waits = Waits()
         self.queues = Queues(clock)
         self.sights = SightCache()
+        self.names = NameCache(store)
         # Held while roles change and agents leave, so that they do not conflict with each other.
         self.roster = asyncio.Lock()
         # When the sweep last dropped idempotency keys.
@@ -83,6 +85,7 @@ class Team:
         self.began = clock.now().at
         store.watch(self.requests.publish)
         store.watch(self.sights.publish)
+        store.watch(self.names.publish)
         store.watch(self.audit.mark_active)
         store.watch(self.governance.publish)
         store.watch(self.queues.publish)

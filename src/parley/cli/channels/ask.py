@@ -42,18 +42,24 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", required=True, help="agent or role:ROLE to ask")
     parser.add_argument("--timeout", default="30s", metavar="TIME", help="how long to wait: 10s, 5m (default: 30s)")
     parser.add_argument("--stream", action="store_true", help="print partial answers and progress as they come")
+    parser.add_argument(
+        "--wait-for-responders",
+        action="store_true",
+        help="wait also when no such agent is known, or nobody holds the role",
+    )
     add_payload(parser)
     add_purpose(parser)
     add_server_options(parser)
     parser.description = (
         f"{parser.description}.\n\n"
         "With --intent, CHANNEL may be a name; a channel that does not exist is created.\n\n"
-        "Exit code 1: the agent answered with an error. It is printed with the agents through\n"
-        "which it came: planner <- writer: ValueError: no ink. With --json the answer is\n"
-        "printed as it is. Exit code 8: no answer in time; the question has expired. Exit\n"
-        "code 9: the question is held for approval and was not sent yet.\n\n"
-        "With --stream, partial answers are printed as they come; the last one is the answer.\n"
-        "With --json each is one line. Ctrl-C withdraws the question."
+        "Exit code 1: the agent answered with an error. It is printed with the agents\n"
+        "through which it came: planner <- writer: ValueError: no ink. With --json the\n"
+        "answer is printed as it is. Exit code 3: no such agent is known, or nobody holds\n"
+        "the role. Exit code 8: no answer in time; the question has expired. Exit code 9:\n"
+        "the question is held for approval and was not sent yet.\n\n"
+        "With --stream, partial answers are printed as they come; the last one is the\n"
+        "answer. With --json each is one line. Ctrl-C withdraws the question."
     )
 
 
@@ -64,9 +70,11 @@ def _ask(args: argparse.Namespace) -> int:
     payload = read_payload(args)
     connection = connection_of(args)
     channel = _find_or_create_channel(connection, args) if args.intent else require_channel_id(args.channel)
+    waits, metadata = args.wait_for_responders, read_metadata(args)
     if args.stream:
-        return _follow(args, connection, Question(channel, args.to, payload, timeout, metadata=read_metadata(args)))
-    answer = connection.ask(channel, args.to, payload, timeout=timeout, metadata=read_metadata(args))
+        question = Question(channel, args.to, payload, timeout, metadata=metadata, wait_for_responders=waits)
+        return _follow(args, connection, question)
+    answer = connection.ask(channel, args.to, payload, timeout=timeout, metadata=metadata, wait_for_responders=waits)
     if is_held(answer):
         return show_posted(args, answer, "Asked")
     screen = screen_of(args)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import json
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from parley.cli.command import Command, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import json_text, safe
 from parley.cli.parts.remote import add_server_options, cell_text, connection_of, require_channel_id
-from parley.domain.errors.errors import Invalid, ParleyError, UnknownSender
+from parley.domain.errors.errors import Forbidden, Invalid, ParleyError, UnknownSender
 
 if TYPE_CHECKING:
     import argparse
@@ -62,6 +63,8 @@ def _listen(args: argparse.Namespace) -> int:
     if args.since and not args.since.isdigit():
         raise Invalid(f"--since: {args.since!r} is not a position", hint="use a whole number; 0 is the beginning")
     connection = connection_of(args)
+    if args.run and connection.agent:
+        _register(connection)
     screen, failed = screen_of(args), False
     for event in connection.follow(*_stream_path(connection, args), after=args.since, broken=_warn_disconnected):
         document = _document(event.data)
@@ -76,6 +79,12 @@ def _listen(args: argparse.Namespace) -> int:
         if left == 0:
             break
     return FOUND_PROBLEMS if failed else OK
+
+
+def _register(connection: Connection) -> None:
+    """Register the agent that answers: a question to an agent that nobody knows is refused."""
+    with suppress(Forbidden):  # a person's key, which agents know anyway
+        connection.post("agents", "register", body={"agent_id": connection.agent})
 
 
 def _stream_path(connection: Connection, args: argparse.Namespace) -> tuple[str, ...]:

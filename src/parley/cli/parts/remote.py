@@ -28,6 +28,7 @@ HINTS = {
     "channel_closed": "create another one with: parley channel create",
     "not_a_request": "only a request can be answered; use: parley post",
     "ask_timeout": "the question has expired; use a longer --timeout; active agents: parley agent list --server",
+    "no_responders": "agents: parley agent list --server; --wait-for-responders waits for one that comes later",
     "version_mismatch": "it was changed meanwhile; check it and try again",
     "rate_limited": "wait a moment and try again",
     "cursor_evicted": "run the command without --since",

@@ -79,6 +79,8 @@ class PostDraft(NamedTuple):
     body: dict[str, Any] | None = None
     # Of a response: the lease under which its request was claimed.
     lease: str = ""
+    # A request that nobody could answer is refused instead of waiting for somebody.
+    needs_responders: bool = False
 
 
 class Post(NamedTuple):

@@ -35,6 +35,8 @@ Forbidden
 ├── WebhookInvalid           webhook_invalid       what a receiver of webhooks refuses
 │   └── WebhookReplayed      webhook_replayed      it was received before
 └── UnsafeMode               unsafe_mode           refused at the start, before anything listens
+NotFound
+└── NoResponders             no_responders         nobody could answer a request; `facts` has similar names
 Gone                         gone
 ├── CursorEvicted            cursor_evicted
 └── AgentGone                agent_gone
@@ -48,7 +50,7 @@ AgentFailed                  agent_failed          the answer is an error; an in
 
 from typing import Any
 
-from parley.domain.errors.errors import Conflict, Forbidden, Invalid, ParleyError
+from parley.domain.errors.errors import Conflict, Forbidden, Invalid, NotFound, ParleyError
 
 
 class Malformed(Invalid):
@@ -220,6 +222,12 @@ class RateLimited(ParleyError):
     """Too many requests."""
 
     code = "rate_limited"
+
+
+class NoResponders(NotFound):
+    """Nobody is there who could answer."""
+
+    code = "no_responders"
 
 
 class AskTimeout(ParleyError, TimeoutError):

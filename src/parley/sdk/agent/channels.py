@@ -44,12 +44,14 @@ class ChannelHandle(Protocol):
         *,
         timeout: float = 30,
         check: bool = True,
+        wait_for_responders: bool = False,
         **metadata: Any,  # noqa: ANN401
     ) -> ChannelMessage:
         """Ask an agent or `role:ROLE` and wait for the first answer. `MessageTimeoutError` when none comes in time.
 
         `AgentFailed` when the answer is an error; with `check=False` such an answer is returned. A handler that lets
-        `AgentFailed` pass answers with its cause.
+        `AgentFailed` pass answers with its cause. `NoResponders` at once when no such agent is known, or nobody holds
+        the role; with `wait_for_responders=True` the question waits for one.
         """
 
     def ask_stream(
@@ -58,6 +60,7 @@ class ChannelHandle(Protocol):
         payload: Mapping[str, Any],
         *,
         timeout: float = 30,
+        wait_for_responders: bool = False,
         **metadata: Any,  # noqa: ANN401
     ) -> AsyncGenerator[ChannelMessage]:
         """Ask, and follow the partial answers as they come; the last one is the answer."""
@@ -68,6 +71,7 @@ class ChannelHandle(Protocol):
         payload: Mapping[str, Any],
         *,
         timeout: float = 30,
+        wait_for_responders: bool = False,
         **metadata: Any,  # noqa: ANN401
     ) -> list[ChannelMessage]:
         """Ask, and collect every answer that comes within the time."""
@@ -184,10 +188,20 @@ class ServerChannel:
         *,
         timeout: float = 30,
         check: bool = True,
+        wait_for_responders: bool = False,
         **metadata: Any,  # noqa: ANN401
     ) -> ChannelMessage:
         """Ask an agent or `role:ROLE` and wait for the first answer."""
-        question = self._client.ask(self.id, None, to, payload, timeout, metadata=with_trace(metadata), check=False)
+        question = self._client.ask(
+            self.id,
+            None,
+            to,
+            payload,
+            timeout,
+            metadata=with_trace(metadata),
+            check=False,
+            wait_for_responders=wait_for_responders,
+        )
         answer: ChannelMessage = await self._questions.wait_for_answer(self.id, question, to)
         return check_answer(answer) if check else answer
 
@@ -197,10 +211,19 @@ class ServerChannel:
         payload: Mapping[str, Any],
         *,
         timeout: float = 30,
+        wait_for_responders: bool = False,
         **metadata: Any,  # noqa: ANN401
     ) -> AsyncGenerator[ChannelMessage]:
         """Ask, and follow the partial answers as they come; the last one is the answer."""
-        answers = self._client.ask_stream(self.id, None, to, payload, timeout, metadata=with_trace(metadata))
+        answers = self._client.ask_stream(
+            self.id,
+            None,
+            to,
+            payload,
+            timeout,
+            metadata=with_trace(metadata),
+            wait_for_responders=wait_for_responders,
+        )
         return self._questions.follow_answers(self.id, answers, to)
 
     async def ask_all(
@@ -209,10 +232,19 @@ class ServerChannel:
         payload: Mapping[str, Any],
         *,
         timeout: float = 30,
+        wait_for_responders: bool = False,
         **metadata: Any,  # noqa: ANN401
     ) -> list[ChannelMessage]:
         """Ask, and collect every answer that comes within the time."""
-        question = self._client.ask_all(self.id, None, to, payload, timeout, metadata=with_trace(metadata))
+        question = self._client.ask_all(
+            self.id,
+            None,
+            to,
+            payload,
+            timeout,
+            metadata=with_trace(metadata),
+            wait_for_responders=wait_for_responders,
+        )
         answers: list[ChannelMessage] = await self._questions.wait_for_answer(self.id, question, to)
         return answers
 

@@ -161,16 +161,21 @@ class Messages(Area):
         *,
         metadata: Mapping[str, Any] | None = None,
         check: bool = True,
+        wait_for_responders: bool = False,
     ) -> ChannelMessage:
         """Ask, and wait for the first answer, in one round trip.
 
         `to` is an agent, `role:ROLE`, or `any:ROLE` for one of them. Raises `AgentFailed` when the answer is an error,
         with its cause and the agents through which it came; with `check=False` such an answer is returned, and `.error`
         says why. Raises `MessageTimeoutError` when nobody answers in time, and `MessageHeld` when the question waits
-        for a person. When the call is cancelled or interrupted, the request is withdrawn.
+        for a person. Raises `NoResponders` at once when no such agent is known, or nobody holds the role; with
+        `wait_for_responders=True` the question waits for one. When the call is cancelled or interrupted, the request is
+        withdrawn.
         """
         session = self.connection.session
-        question = Question(channel_id, to, payload, timeout, sender or "", metadata, session.new_key())
+        question = Question(
+            channel_id, to, payload, timeout, sender or "", metadata, session.new_key(), wait_for_responders
+        )
         answer = self.connection.run_question(question, asking.ask(session, question))
         if answer.get("status") == "held":
             raise _held(answer)
@@ -186,16 +191,19 @@ class Messages(Area):
         timeout: float = 30,
         *,
         metadata: Mapping[str, Any] | None = None,
+        wait_for_responders: bool = False,
     ) -> list[ChannelMessage]:
         """Ask, and collect every answer that comes within the time.
 
         It ends sooner when everybody who was asked has answered. An agent that could not answer says why in `.error`.
-        Raises `MessageHeld` when the question waits for a person.
+        Raises `MessageHeld` when the question waits for a person, and `NoResponders` as `ask` does.
         """
         from parley.wiring import wall_time
 
         session = self.connection.session
-        question = Question(channel_id, to, payload, timeout, sender or "", metadata, session.new_key())
+        question = Question(
+            channel_id, to, payload, timeout, sender or "", metadata, session.new_key(), wait_for_responders
+        )
         until = stamp(datetime.fromtimestamp(wall_time() + some_seconds("timeout", timeout), UTC))
         answers = self.connection.run_question(question, asking.ask_all(session, question, until))
         if answers and answers[0].get("status") == "held":
@@ -212,6 +220,7 @@ class Messages(Area):
         *,
         metadata: Mapping[str, Any] | None = None,
         check: bool = True,
+        wait_for_responders: bool = False,
     ) -> Generator[ChannelMessage]:
         """Ask, and follow the partial answers as they come; the last one is the answer.
 
@@ -219,7 +228,9 @@ class Messages(Area):
         left out: that artifact is the answer. An agent that sends no partial answers gives one answer. `timeout` is for
         all of it. Raises as `ask` does. Whoever stops following before the end withdraws the request.
         """
-        question = Question(channel_id, to, payload, timeout, sender or "", metadata)
+        question = Question(
+            channel_id, to, payload, timeout, sender or "", metadata, wait_for_responders=wait_for_responders
+        )
         with closing(self.connection.ask_stream(question)) as answers:
             for answer in answers:
                 if answer.get("status") == "held":

@@ -142,12 +142,21 @@ class AsyncConnection:
         *,
         timeout: float = 30.0,
         metadata: Mapping[str, Any] | None = None,
+        wait_for_responders: bool = False,
     ) -> Any:  # noqa: ANN401
         """Ask in a channel and wait for the first answer, which comes back. `AskTimeout` when there is none in time.
 
         A question that waits for a person comes back as it is held: `status` is "held", `approval` its id.
         """
-        question = asking.Question(channel_id, to, payload, timeout, metadata=metadata, key=self.session.new_key())
+        question = asking.Question(
+            channel_id,
+            to,
+            payload,
+            timeout,
+            metadata=metadata,
+            key=self.session.new_key(),
+            wait_for_responders=wait_for_responders,
+        )
         return await self.run_question(question, asking.ask(self.session, question))
 
     async def run_question(self, question: asking.Question, flow: Flow[T]) -> T:

@@ -36,11 +36,17 @@ class Question(NamedTuple):
     metadata: Mapping[str, Any] | None = None
     # The idempotency key of its request, by which it can be withdrawn before its id is known.
     key: str = ""
+    wait_for_responders: bool = False
 
     @property
     def headers(self) -> dict[str, str] | None:
         """What is sent beside the body."""
         return {"idempotency-key": self.key} if self.key else None
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The query of a plain post of it: whether somebody has to be there who could answer."""
+        return {} if self.wait_for_responders else {"require_responders": "true"}
 
     def body(self) -> dict[str, Any]:
         """The fields that the server takes, without those that are not given."""
@@ -60,6 +66,8 @@ def ask(session: ApiSession, question: Question) -> Flow[dict[str, Any]]:
     """
     until = session.monotonic() + some_seconds("timeout", question.timeout)
     body = question.body() | {"timeout": question.timeout}
+    if question.wait_for_responders:
+        body["wait_for_responders"] = True
     path = ("channels", question.channel_id)
     wait = question.timeout + _GRACE_SECONDS
     try:
@@ -94,7 +102,9 @@ def ask_all(session: ApiSession, question: Question, expires_at: str) -> Flow[li
     until = session.monotonic() + some_seconds("timeout", question.timeout)
     body = question.body() | {"message_type": "request", "expires_at": expires_at}
     path = ("channels", question.channel_id, "messages")
-    posted = yield from session.send("POST", *path, body=body, headers=question.headers, within=question.timeout)
+    posted = yield from session.send(
+        "POST", *path, body=body, query=question.query, headers=question.headers, within=question.timeout
+    )
     message = posted.document
     if message.get("status") == "held":
         return [message]
@@ -137,7 +147,7 @@ class AnswerStream:
         self.is_open = True
         try:
             answer = yield from self._session.send(
-                "POST", *self._path, body=body, headers=question.headers, within=question.timeout
+                "POST", *self._path, body=body, query=question.query, headers=question.headers, within=question.timeout
             )
         except ParleyError:
             self.is_open = False

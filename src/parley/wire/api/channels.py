@@ -124,6 +124,9 @@ class AskIn(Struct, forbid_unknown_fields=True):
     sender: Name | None = None
     timeout: Annotated[float, Meta(gt=0, le=3600)] = 30.0
     metadata: Mapping | None = None
+    wait_for_responders: Annotated[
+        bool, Meta(description="Wait also when no such agent is known, or nobody holds the role; else no_responders.")
+    ] = False
 
 
 class TicketIn(Struct, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from parley.domain.errors.errors import Invalid
-from parley.domain.errors.team import AskTimeout
+from parley.domain.errors.team import AskTimeout, NoResponders
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.channels import ServerChannels, ServerQuestions
 from parley.sdk.agent.decorators import on_assignment, on_message
@@ -129,10 +129,15 @@ async def test_what_is_said_in_a_channel_arrives_as_it_was_meant(server: LiveSer
 
 @with_server
 async def test_a_question_that_nobody_answers_times_out(server: LiveServer) -> None:
+    server.rig.clock.at = datetime.now(UTC)
     client = await client_of(server, "bob")
     channel = await ServerChannels(client, ServerQuestions()).open(CHANNEL, INTENT)
     with pytest.raises(AskTimeout):
-        await channel.ask("nobody", {}, timeout=0.05)
+        await channel.ask("nobody", {}, timeout=0.05, wait_for_responders=True)
+    for asking in (channel.ask, channel.ask_all):
+        with pytest.raises(NoResponders):
+            await asking("nobody", {}, timeout=30)
+    assert await channel.ask_all("nobody", {}, timeout=0.05, wait_for_responders=True) == []
     await client.close()
 
 

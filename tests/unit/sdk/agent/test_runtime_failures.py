@@ -129,7 +129,7 @@ async def test_what_parley_itself_refuses_in_a_handler_keeps_its_code(server: Li
         @on_message()
         async def handle(self, message: ChannelMessage) -> None:
             channel = await self.channels.open(CHANNEL)
-            await channel.ask("nobody", {}, timeout=0.05)
+            await channel.ask("nobody", {}, timeout=0.05, wait_for_responders=True)
 
     async with at_work(server, Bob()) as alice:
         answer = await asked(alice)

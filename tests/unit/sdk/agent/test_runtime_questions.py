@@ -87,6 +87,7 @@ async def test_answers_to_other_questions_do_not_wait_for_the_slowest(server: Li
             return {"n": 1}
 
     bob = Bob()
+    await server.rig.agent("dave")
     async with at_work(server, bob, Carol()) as alice:
         await alice.send_message(CHANNEL, None, "bob", "notify", {"whom": "dave"})  # who takes his time
         for _ in range(5):

@@ -48,7 +48,7 @@ def sends_messages(alice: Client) -> None:
     message = alice.send_message(CHANNEL, payload={"text": "hello"})
     assert alice.list_messages(CHANNEL) == alice.search("hello") == [message]
     with pytest.raises(AskTimeout):
-        alice.ask(CHANNEL, None, "bob", {"text": "Anybody?"}, timeout=0.05)
+        alice.ask(CHANNEL, None, "bob", {"text": "Anybody?"}, timeout=0.05, wait_for_responders=True)
 
 
 def follows_streams(alice: Client) -> None:

@@ -88,14 +88,15 @@ async def test_an_answer_under_the_same_key_is_sent_once(server: LiveServer) -> 
 async def test_a_question_that_nobody_answers_times_out(server: LiveServer) -> None:
     async with recorded(server, "alice") as alice:
         with pytest.raises(AskTimeout):
-            await alice.ask(CHANNEL, None, "bob", {"text": "Anybody?"}, timeout=0.05)
+            await alice.ask(CHANNEL, None, "bob", {"text": "Anybody?"}, timeout=0.05, wait_for_responders=True)
 
 
 @with_server
 async def test_a_question_to_all_that_nobody_answers_has_no_answers(server: LiveServer) -> None:
     server.rig.clock.at = datetime.now(UTC)
     async with recorded(server, "alice") as alice:
-        assert await alice.ask_all(CHANNEL, None, "bob", {"text": "Anybody?"}, timeout=0.2) == []
+        asking = alice.ask_all(CHANNEL, None, "bob", {"text": "Anybody?"}, timeout=0.2, wait_for_responders=True)
+        assert await asking == []
 
 
 @with_server

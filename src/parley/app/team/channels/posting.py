@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.rules.messages import refuse_overspent
+from parley.app.team.channels import responders
 from parley.app.team.channels.leases import answered_by, effects_of, with_effects
 from parley.app.team.directory.keys import check_key
 from parley.app.team.directory.permissions import sees
@@ -208,13 +209,14 @@ async def decide(
     posts: list[Post] = []
     effects: list[AnswerEffects] = []
     for original, message_id in zip(drafts, ids, strict=True):
-        draft = original._replace(to=original.to.partition(TENANT_MARK)[0]) if TENANT_MARK in original.to else original
-        if caller.kind is KeyKind.HUMAN or SENDER_KIND in draft.metadata:
-            by_person = caller.kind is KeyKind.HUMAN and person.releases is None
-            draft = draft._replace(metadata=team.envelopes.with_sender_kind(draft.metadata, by_person=by_person))
+        draft = _as_posted(team, caller, original, person)
         role = await addressed_role(team, caller.tenant, draft, expects)
         answered = await answered_by(team, caller, draft, expects, by_person=person is not NOBODY)
         request = answered.request
+        addressed = _addressed(draft, role, request)
+        units = await _units(docket, access, record, addressed) if access.names_units else NO_UNITS
+        if draft.needs_responders and channel.is_open and sender_view.may_write:
+            await responders.check(team, caller, channel, access, draft.to, role, units)
         placed = place(
             draft,
             message_id,
@@ -226,9 +228,7 @@ async def decide(
             role=role,
             request=request,
             request_state=answered.state,
-            units=await _units(docket, access, record, _addressed(draft, role, request))
-            if access.names_units
-            else NO_UNITS,
+            units=units,
             longest=team.limits.longest_expiry if draft.expires_at else timedelta(0),
         )
         if request is not None:
@@ -241,6 +241,15 @@ async def decide(
         else:
             return await _governed(docket, venue, draft, governed, effects, alone=len(drafts) == 1)
     return PendingCommit(_with_channel(with_effects(await _ungoverned(docket, venue, drafts, posts), effects), venue))
+
+
+def _as_posted(team: Team, caller: Caller, original: PostDraft, person: PersonDecision) -> PostDraft:
+    """The draft with an address within the tenant, and marked when a person wrote it."""
+    draft = original._replace(to=original.to.partition(TENANT_MARK)[0]) if TENANT_MARK in original.to else original
+    if caller.kind is KeyKind.HUMAN or SENDER_KIND in draft.metadata:
+        by_person = caller.kind is KeyKind.HUMAN and person.releases is None
+        draft = draft._replace(metadata=team.envelopes.with_sender_kind(draft.metadata, by_person=by_person))
+    return draft
 
 
 async def _ungoverned(

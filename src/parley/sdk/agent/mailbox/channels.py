@@ -119,12 +119,15 @@ class MailboxChannel:
         *,
         timeout: float = 30,
         check: bool = True,
+        wait_for_responders: bool = False,
         **metadata: Any,  # noqa: ANN401
     ) -> ChannelMessage:
         """Ask an agent and wait for the first answer. `MessageTimeoutError` when none comes in time.
 
-        `AgentFailed` when the answer is an error; with `check=False` such an answer is returned.
+        `AgentFailed` when the answer is an error; with `check=False` such an answer is returned. `wait_for_responders`
+        changes nothing here: an agent without a mailbox is always refused.
         """
+        del wait_for_responders
         answers = await self._ask_and_collect(self._resolve_names(to), payload, timeout, metadata, first=True)
         if not answers:
             raise AskTimeout(f"{to} did not answer within {timeout:g} seconds")
@@ -136,9 +139,11 @@ class MailboxChannel:
         payload: Mapping[str, Any],
         *,
         timeout: float = 30,
+        wait_for_responders: bool = False,
         **metadata: Any,  # noqa: ANN401
     ) -> AsyncGenerator[ChannelMessage]:
         """Ask an agent; at a mailbox there is one answer, without partial ones."""
+        del wait_for_responders  # as in `ask`
         yield await self.ask(to, payload, timeout=timeout, **metadata)
 
     async def ask_all(
@@ -147,9 +152,11 @@ class MailboxChannel:
         payload: Mapping[str, Any],
         *,
         timeout: float = 30,
+        wait_for_responders: bool = False,
         **metadata: Any,  # noqa: ANN401
     ) -> list[ChannelMessage]:
         """Ask an agent, several (`"codex,claude"`) or all others (`"*"`); every answer that comes within the time."""
+        del wait_for_responders  # as in `ask`
         return await self._ask_and_collect(self._resolve_names(to), payload, timeout, metadata, first=False)
 
     async def notify(self, to: str, payload: Mapping[str, Any], **metadata: Any) -> ChannelMessage:  # noqa: ANN401

@@ -107,6 +107,8 @@ async def send(call: Call) -> Response:
     channel_id = call.params["channel_id"]
     draft = rfc0021.draft_of(body, call.team.limits, call.request.header(b"traceparent"))
     await check_proof(call.team, caller, channel_id, body, draft)
+    if body.message_type is Pattern.REQUEST and call.flag("require_responders"):
+        draft = draft._replace(needs_responders=True)
     wait = call.number("wait", 0, 0, call.team.limits.ask_seconds)
     if wait:
         return await _answer_response(call, await posting.ask(call.team, caller, channel_id, draft, wait))
@@ -149,6 +151,7 @@ async def ask(call: Call) -> Response:
     caller = await call.speaker(body.sender)
     message = MessageIn(body.payload, Pattern.REQUEST, body.sender, body.to, metadata=body.metadata)
     draft = rfc0021.draft_of(message, call.team.limits, call.request.header(b"traceparent"))
+    draft = draft._replace(needs_responders=not body.wait_for_responders)
     channel_id = call.params["channel_id"]
     await check_proof(call.team, caller, channel_id, message, draft)
     return await _answer_response(call, await posting.ask(call.team, caller, channel_id, draft, body.timeout))
@@ -238,6 +241,9 @@ _SEARCH = (
 )
 _MESSAGES = "/channels/{channel_id}/messages"
 _WAIT = Param("wait", "Wait up to this many seconds for the first answer, and return it.", "number", 0, 3600)
+_RESPONDERS = Param(
+    "require_responders", "Refuse a request that nobody could answer now, with no_responders.", "boolean"
+)
 ROUTES = (
     Route(
         "POST",
@@ -249,7 +255,7 @@ ROUTES = (
         body=MessageIn,
         keyed=True,
         again=_sent_again,
-        query=(_WAIT,),
+        query=(_WAIT, _RESPONDERS),
         refusals=(504,),
         scope=EVERYBODY,
         while_suspended=True,

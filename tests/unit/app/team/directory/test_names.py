@@ -11,7 +11,7 @@ from parley.app.team.directory.keys import KeyDraft
 from parley.app.team.directory.names import check_speaks_for_no_person, name_of_person
 from parley.domain.agents.agent import AgentDraft
 from parley.domain.agents.party import Attributes
-from parley.domain.directory.callers import DEFAULT_TENANT, Caller, IssuedKey, KeyKind
+from parley.domain.directory.callers import DEFAULT_TENANT, Caller, KeyKind
 from parley.domain.errors.team import NameTaken, WrongSender
 from tests.rigs.team import Rig, with_rig
 
@@ -56,7 +56,6 @@ async def test_an_agent_gets_more_keys_and_registers_and_a_person_gets_more_keys
 @with_rig
 async def test_where_older_data_has_one_name_for_both_it_is_the_agents(rig: Rig) -> None:
     await rig.key("zed")
-    await rig.put(IssuedKey(id="key_default_agent_zed", tenant_id=DEFAULT_TENANT))
     await rig.agent("bob", attributes=Attributes(user_id="ben"))
     await rig.agent("carol", attributes=Attributes(user_id="carol"))
 

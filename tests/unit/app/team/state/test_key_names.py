@@ -9,7 +9,7 @@ import pytest
 
 from parley.app.team.directory import keys
 from parley.app.team.directory.keys import KeyDraft
-from parley.domain.directory.callers import DEFAULT_TENANT, Caller, IssuedKey, KeyKind
+from parley.domain.directory.callers import DEFAULT_TENANT, NO_TENANT, Caller, IssuedKey, Key, KeyKind
 from tests.rigs.node import two_nodes
 from tests.rigs.team import Rig, in_loop, with_rig
 
@@ -47,8 +47,14 @@ async def test_they_are_read_once_until_a_key_is_created(rig: Rig, monkeypatch: 
 
 @with_rig
 async def test_keys_of_before_there_was_such_a_record_count(rig: Rig) -> None:
-    await rig.key("zed")
-    await rig.put(IssuedKey(id="key_default_agent_zed", tenant_id=DEFAULT_TENANT))
+    owner: dict[str, Any] = {
+        "owner": DEFAULT_TENANT,
+        "key_kind": KeyKind.AGENT,
+        "agent_id": "zed",
+        "created_at": rig.at(),
+    }
+    await rig.put(Key(id="key_zed", tenant_id=NO_TENANT, digest="0", **owner))
+    await rig.put(IssuedKey(id="key_zed", tenant_id=DEFAULT_TENANT))
 
     assert (await rig.team.key_names.of(DEFAULT_TENANT)).agents == {"zed"}
 

@@ -1,0 +1,184 @@
+"""A request that nobody could answer is refused at once, where the asker wants that."""
+
+from __future__ import annotations
+
+import pytest
+
+from parley.app.team.channels import posting
+from parley.app.team.directory import departure, keys
+from parley.app.team.directory.keys import KeyDraft
+from parley.domain.channel.channel import MemberPolicy, closed
+from parley.domain.channel.post import Post, PostDraft, PostState
+from parley.domain.directory.access import AccessPolicy, Permission
+from parley.domain.directory.callers import AgentStatus, KeyKind
+from parley.domain.errors.errors import NotFound
+from parley.domain.errors.team import AgentDeparted, AskTimeout, ChannelClosed, NoResponders, NotMember
+from parley.domain.message.message import Pattern
+from parley.domain.rules.policy import CrossOrg
+from tests.rigs.governed import place, put_policy
+from tests.rigs.team import CHANNEL, Rig, delivered, with_rig
+
+
+async def stage(rig: Rig, *agents: str) -> None:
+    await rig.intent()
+    await rig.channel()
+    for agent in agents:
+        await rig.agent(agent)
+
+
+async def asked(rig: Rig, to: str, *, sender: str = "alice", needs: bool = True) -> Post:
+    """Post a request that has to have somebody who could answer."""
+    request = PostDraft(Pattern.REQUEST, b"{}", to, needs_responders=needs)
+    return delivered(await posting.post(rig.team, rig.caller(sender), CHANNEL, request))
+
+
+async def refusal(rig: Rig, to: str) -> NoResponders:
+    with pytest.raises(NoResponders) as refused:
+        await asked(rig, to)
+    return refused.value
+
+
+@with_rig
+async def test_a_name_that_nobody_knows_is_refused_with_what_was_meant(rig: Rig) -> None:
+    await stage(rig, "planner", "writer")
+
+    error = await refusal(rig, "planer")
+
+    assert str(error) == 'no agent "planer" is registered (did you mean planner?)'
+    assert error.facts == {"to": "planer", "similar": ["planner"]}
+    assert (await refusal(rig, "qwertz")).facts["similar"] == []
+
+
+@pytest.mark.parametrize("status", [AgentStatus.ACTIVE, AgentStatus.DRAINING])
+@with_rig
+async def test_mail_waits_for_a_registered_agent_however_long_it_is_away(rig: Rig, status: AgentStatus) -> None:
+    await stage(rig)
+    await rig.agent("bob", status=status, last_heartbeat_at=rig.at())
+    rig.clock.pass_by(days=3)
+
+    assert (await asked(rig, "bob")).recipients == ("bob",)
+
+
+@with_rig
+async def test_an_agent_that_was_deregistered_is_refused_as_departed(rig: Rig) -> None:
+    await stage(rig, "bob")
+    await departure.depart(rig.team, rig.caller("bob"), "bob")
+
+    with pytest.raises(AgentDeparted):
+        await asked(rig, "bob")
+
+
+@pytest.mark.parametrize(
+    "draft", [KeyDraft(KeyKind.AGENT, agent_id="bob"), KeyDraft(KeyKind.HUMAN, user_id="bob")], ids=["agent", "person"]
+)
+@with_rig
+async def test_whoever_has_a_key_is_known_also_one_that_is_made_later(rig: Rig, draft: KeyDraft) -> None:
+    await stage(rig)
+    await rig.tenant()
+    await refusal(rig, "bob")  # now the names are in memory
+
+    await keys.create(rig.team, rig.caller("", KeyKind.ADMIN), draft)
+
+    assert (await asked(rig, "bob")).recipients == ("bob",)
+
+
+@with_rig
+async def test_an_agent_that_registers_later_is_known_and_suggested(rig: Rig) -> None:
+    await stage(rig)
+    assert (await refusal(rig, "libarian")).facts["similar"] == []
+
+    await rig.agent("librarian")
+
+    assert (await refusal(rig, "libarian")).facts["similar"] == ["librarian"]
+    assert (await asked(rig, "librarian")).recipients == ("librarian",)
+
+
+@with_rig
+async def test_who_takes_part_is_known_without_being_registered(rig: Rig) -> None:
+    await rig.intent(created_by="carol", assignments=(rig.assignment("bob"),), grants=(rig.grant("dave"),))
+    await rig.channel(CHANNEL, "erik", created_by="frida")
+
+    for name in ("alice", "bob", "carol", "dave", "erik", "frida"):
+        assert (await asked(rig, name)).recipients == (name,)
+    await refusal(rig, "mallory")
+
+
+@with_rig
+async def test_a_typing_error_on_a_closed_intent_is_one_too_and_a_known_stranger_is_no_member(rig: Rig) -> None:
+    await rig.intent(policy=AccessPolicy.CLOSED, grants=(rig.grant("planner"),))
+    await rig.channel(CHANNEL, "planner", policy=MemberPolicy.EXPLICIT)
+    await rig.agent("planner")
+    await rig.agent("stranger")
+
+    assert (await refusal(rig, "planer")).facts["similar"] == ["planner"]
+    with pytest.raises(NotMember):
+        await asked(rig, "stranger")
+
+
+@with_rig
+async def test_a_role_that_nobody_here_holds_is_refused_with_similar_roles(rig: Rig) -> None:
+    await stage(rig)
+    await rig.role("reviewer", "bob")
+    await rig.role("reviewed")
+
+    error = await refusal(rig, "role:reviewr")
+
+    assert str(error) == 'nobody in this channel holds the role "reviewr" (did you mean role:reviewer?)'
+    assert error.facts["similar"] == ["role:reviewer"]
+    await refusal(rig, "role:reviewed")
+    assert (await asked(rig, "role:reviewer")).recipients == ("bob",)
+
+
+@with_rig
+async def test_a_role_whose_holders_cannot_read_the_channel_is_refused(rig: Rig) -> None:
+    await rig.intent()
+    await rig.channel(CHANNEL, policy=MemberPolicy.EXPLICIT)
+    await rig.role("reviewer", "bob")
+
+    assert (await refusal(rig, "role:reviewer")).facts["similar"] == []
+
+
+@with_rig
+async def test_a_plain_request_waits_for_somebody_to_come(rig: Rig) -> None:
+    await stage(rig)
+
+    assert (await asked(rig, "role:nobody", needs=False)).state is PostState.PENDING
+    assert (await asked(rig, "nobody", needs=False)).recipients == ("nobody",)
+
+
+@with_rig
+async def test_an_ask_waits_or_is_refused_as_its_draft_says(rig: Rig) -> None:
+    await stage(rig)
+    patient = PostDraft(Pattern.REQUEST, b"{}", "nobody")
+
+    with pytest.raises(AskTimeout):
+        await posting.ask(rig.team, rig.caller("alice"), CHANNEL, patient, 0.01)
+    with pytest.raises(NoResponders):
+        await posting.ask(rig.team, rig.caller("alice"), CHANNEL, patient._replace(needs_responders=True), 60)
+
+
+@with_rig
+async def test_nothing_about_names_is_said_to_one_who_may_not_write(rig: Rig) -> None:
+    await rig.intent(policy=AccessPolicy.CLOSED, grants=(rig.grant("reader", Permission.READ),))
+    channel = await rig.channel()
+    await rig.agent("planner")
+
+    with pytest.raises(NotMember):
+        await asked(rig, "planer", sender="reader")
+    with pytest.raises(NotFound):
+        await asked(rig, "planer", sender="stranger")
+    await rig.put(closed(channel, rig.at(), rig.limits.retention))
+    with pytest.raises(ChannelClosed):
+        await asked(rig, "planer")
+
+
+@with_rig
+async def test_agents_of_units_that_are_kept_apart_are_not_suggested(rig: Rig) -> None:
+    await rig.intent()
+    await rig.channel()
+    await place(rig, "alice", org_unit="sales")
+    await place(rig, "planner", org_unit="engineering")
+    await place(rig, "planter", org_unit="sales")
+    await put_policy(rig, cross_org=CrossOrg.DENY)
+
+    assert (await refusal(rig, "planer")).facts["similar"] == ["planter"]
