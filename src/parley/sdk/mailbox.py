@@ -13,6 +13,7 @@ from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.message.bodies import default_subject
 from parley.domain.message.message import KINDS, PRIORITIES, Body, Draft, Kind, Message, Priority, Value
 from parley.domain.times import parse_duration, parse_moment
+from parley.sdk.arguments import check_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ _POLL_SECONDS = 0.02
 _ANSWER_LEASE = timedelta(minutes=1)
 
 
+@check_arguments
 class Mailbox:
     """The mailbox of one agent in one project.
 
@@ -175,18 +177,16 @@ class Mailbox:
         extras: Mapping[str, Value] | None = None,
     ) -> Draft:
         """What `send` would send, before it has an id and a time."""
-        for name, value in (("subject", subject), ("channel", tag), ("conversation_id", conversation)):
-            if not isinstance(value, str):
-                raise _invalid("bad_field", name, f"must be text, not {type(value).__name__}")
-        if not isinstance(to, Iterable):
-            raise _invalid("bad_field", "to", "must be a name or several")
+        recipients = (to,) if isinstance(to, str) else tuple(to)
+        if any(not isinstance(name, str) for name in recipients):
+            raise _invalid("bad_field", "to", "must be names of agents")
         if str(kind) not in KINDS:
             raise _invalid("bad_type", "type", f"{str(kind)!r} is not one of {', '.join(KINDS)}")
         if priority is not None and str(priority) not in PRIORITIES:
             raise _invalid("bad_priority", "priority", f"must be P0, P1, P2 or P3, not {str(priority)!r}")
         return Draft(
             sender=self.agent,
-            to=(to,) if isinstance(to, str) else tuple(to),
+            to=recipients,
             kind=KINDS[str(kind)],
             subject=subject,
             body=_body(body),
@@ -399,8 +399,6 @@ def _invalid(code: str, field: str, detail: str) -> Invalid:
 
 
 def _body(body: str | Mapping[str, Value]) -> Body:
-    if not isinstance(body, str | Mapping):
-        raise _invalid("bad_field", "body", f"must be text or a mapping, not {type(body).__name__}")
     if not isinstance(body, str) and _is_deeper(body, DEFAULT_LIMITS.yaml_depth):
         raise _invalid("too_deep", "body", f"is nested more than {DEFAULT_LIMITS.yaml_depth} deep")
     return body if isinstance(body, str) else dict(body)
@@ -415,15 +413,11 @@ def _is_deeper(value: object, levels: int) -> bool:
 
 
 def _seconds(wait: str | timedelta | None) -> float:
-    if wait is not None and not isinstance(wait, str | timedelta):
-        raise _invalid("bad_wait", "wait", f"must be a duration such as '5m', not {wait!r}")
     length = parse_duration(wait) if isinstance(wait, str) else wait
     return length.total_seconds() if length is not None else 0.0
 
 
 def _length(lease: str | timedelta | None) -> timedelta | None:
-    if lease is not None and not isinstance(lease, str | timedelta):
-        raise _invalid("bad_lease", "lease", f"must be a duration such as '30m', not {lease!r}")
     return parse_duration(lease) if isinstance(lease, str) else lease
 
 
