@@ -12,17 +12,16 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.errors.errors import BadConfig, Invalid
-from parley.domain.store.tables import Servers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
     from parley.app.team.state.nodes import NodeState
-    from parley.ports.team import StoreTables, StoreTarget, TeamStore
+    from parley.ports.team import StoreTables, StoreTarget, StoreUse, TeamStore
     from parley.settings import Settings
 
-    Tables = tuple[StoreTables, Callable[[], Awaitable[Servers]]]
+    Tables = tuple[StoreTables, StoreUse]
 
 
 class StoreKind(NamedTuple):
@@ -35,7 +34,7 @@ class StoreKind(NamedTuple):
     example: str
     # For a server: the store, and which other servers share it. The path is that of a file in the data directory.
     open_for_server: Callable[[Settings, str, bool], Awaitable[tuple[TeamStore, NodeState]]]
-    # As plain tables as of now, and who says which servers use it.
+    # As plain tables as of now, and its use by servers.
     open_tables: Callable[[str], AbstractAsyncContextManager[Tables]]
     # To be filled from another store, and the place that it has until it is finished. No server starts on it.
     open_target: Callable[[str], AbstractAsyncContextManager[tuple[StoreTarget, str]]]
@@ -101,7 +100,7 @@ def _store_path(place: str) -> str:
 
 
 async def _open_file(settings: Settings, path: str, durable: bool) -> tuple[TeamStore, NodeState]:
-    from parley.adapters.data.directory import check_not_copying
+    from parley.adapters.data.directory import check_not_copying, check_not_moved
     from parley.adapters.sqlite.team.nodes import SqliteNodes
     from parley.adapters.sqlite.team.store import SqliteTeamStore
     from parley.app.team.state.nodes import NodeState
@@ -109,35 +108,33 @@ async def _open_file(settings: Settings, path: str, durable: bool) -> tuple[Team
     from parley.domain.version import VERSION
 
     check_not_copying(path)
+    check_not_moved(path)
     store = SqliteTeamStore(path, KINDS, durable=durable)
     return store, NodeState(name=node_name(settings), version=VERSION, condition=SqliteNodes(store))
 
 
 @asynccontextmanager
 async def _open_file_tables(place: str) -> AsyncIterator[Tables]:
-    from parley.adapters.data.directory import is_in_use
+    from parley.adapters.data.directory import DirectoryUse
     from parley.adapters.sqlite.team.tables import SqliteTables
-
-    async def servers() -> Servers:
-        # A server holds its data directory for as long as it lives.
-        return Servers((f"the one of {place}",)) if is_in_use(place) else Servers()
 
     file = SqliteTables(_store_path(place))
     try:
-        yield file, servers
+        yield file, DirectoryUse(place)
     finally:
         file.close()
 
 
 @asynccontextmanager
 async def _open_file_target(place: str) -> AsyncIterator[tuple[StoreTarget, str]]:
-    from parley.adapters.data.directory import DataDirectory
+    from parley.adapters.data.directory import DataDirectory, check_not_moved
     from parley.adapters.sqlite.team.tables import SqliteTarget
 
     with ExitStack() as stack:
         path = place
         if is_directory(place):
             path = stack.enter_context(DataDirectory(place)).store_path
+            check_not_moved(path)
         file = SqliteTarget(path)
         stack.callback(file.close)
         yield file, file.unfinished_path
@@ -172,7 +169,7 @@ async def _open_postgres_tables(place: str) -> AsyncIterator[Tables]:
 
     database = await open_tables(place)
     try:
-        yield database, database.servers
+        yield database, database
     finally:
         await database.close()
 

@@ -78,7 +78,7 @@ GROUPS = (
             "status": ("status",),
             "backup": ("backup",),
             "restore": ("restore",),
-            "store": ("store copy",),
+            "store": ("store copy", "store reopen"),
             "key": ("key create", "key list", "key rotate", "key revoke"),
             "tenant": ("tenant create",),
         },

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from parley.domain.audit.entry import AuditEntry
     from parley.domain.channel.channel import Channel, Tally
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
         TeamChanges,
     )
     from parley.domain.store.node import Node, StoreReport
-    from parley.domain.store.tables import Key, Row, StoreMark, Table
+    from parley.domain.store.tables import Key, Row, Servers, StoreMark, Table
 
 R = TypeVar("R", bound="Record")
 
@@ -299,12 +300,32 @@ class StoreTables(Protocol):
         ...
 
 
+class StoreUse(Protocol):
+    """Which servers use a store that is copied, and whether any may start on it."""
+
+    async def servers(self) -> Servers:
+        """Which servers use it at this moment."""
+        ...
+
+    def hold(self) -> AbstractAsyncContextManager[None]:
+        """Let no server start on it for as long as this is held."""
+        ...
+
+    async def moved_to(self) -> str:
+        """The place that it was moved to: no server starts on it then. Empty when it was not."""
+        ...
+
+    async def mark_moved(self, place: str) -> None:
+        """Note, durably, that it was moved to a place; with an empty one, that servers may start on it again."""
+        ...
+
+
 class StoreTarget(StoreTables, Protocol):
     """A store that is filled from another one. No server starts on it before it is finished."""
 
     async def begin(self, origin: str) -> None:
         """Begin, or go on, to fill it from that installation. `Conflict` when it holds anything else, or when a server
-        runs on it, or has been there since the copy was finished.
+        runs on it, or has been there since the copy was finished, or when it was moved elsewhere itself.
         """
         ...
 

@@ -24,8 +24,8 @@ ERRORS = [
 ON_DATA = {"up", "backup", "restore"}
 # On files alone.
 ON_FILES = {"policy check", "policy test", "workflow check", "audit reconcile"}
-# On two stores, which it is given.
-ON_STORES = {"store copy"}
+# On stores, which they are given.
+ON_STORES = {"store copy", "store reopen"}
 ON_A_SERVER = (
     {name for name, module in COMMANDS.items() if not module.startswith(("mailbox.", "review."))}
     - ON_DATA

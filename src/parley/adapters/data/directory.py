@@ -5,15 +5,19 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from parley.domain.errors.errors import Conflict, Forbidden, NotFound, Unavailable
 from parley.domain.errors.team import UnsafeMode
+from parley.domain.store.tables import Servers
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from types import TracebackType
 
 _STORE = "parley.db"
+_MOVED_SUFFIX = ".moved"
 _LOCK = "lock"
 _OTHERS = 0o077
 
@@ -30,6 +34,87 @@ def check_not_copying(path: str) -> None:
     """Refuse a store that is still being filled from another: beside it an empty one would begin."""
     if os.path.exists(f"{path}.copying") and not os.path.exists(path):
         raise Conflict(f"a copy into {path} has not ended", hint="run `parley store copy` again")
+
+
+def check_not_moved(path: str) -> None:
+    """Refuse a store that was moved elsewhere: what it accepts would be missing there."""
+    place = _moved_to(path)
+    if place:
+        data = os.path.dirname(path)
+        hint = f"start the server there; to use this one again on purpose: parley store reopen {data}"
+        raise Conflict(f"{data} was moved to {place}", hint=hint)
+
+
+def _moved_to(path: str) -> str:
+    try:
+        with open(f"{path}{_MOVED_SUFFIX}", encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        raise Unavailable(f"{path}{_MOVED_SUFFIX}: {error.strerror}") from None
+
+
+class DirectoryUse:
+    """See `ports.team.StoreUse`. On a file that is no data directory no server ever starts."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._path = os.path.join(place, _STORE)
+        self._is_directory = os.path.isdir(place)
+        self._held = False
+
+    async def servers(self) -> Servers:
+        # A server holds its data directory for as long as it lives.
+        running = not self._held and is_in_use(self._place)
+        return Servers((f"the one of {self._place}",)) if running else Servers()
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        lock = -1
+        try:
+            if self._is_directory:
+                lock = os.open(os.path.join(self._place, _LOCK), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._held = True
+        except OSError:
+            self._held = False  # by a server; or it cannot be written, and no server starts on it
+        try:
+            yield
+        finally:
+            self._held = False
+            if lock >= 0:
+                os.close(lock)
+
+    async def moved_to(self) -> str:
+        return _moved_to(self._path)
+
+    async def mark_moved(self, place: str) -> None:
+        if self._is_directory:
+            _write_moved(self._path, place)
+
+
+def _write_moved(path: str, place: str) -> None:
+    """Durably, and never half of it."""
+    mark = f"{path}{_MOVED_SUFFIX}"
+    try:
+        if place:
+            with open(
+                os.open(f"{mark}.new", os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb"
+            ) as file:
+                file.write(place.encode("utf-8", "surrogateescape"))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(f"{mark}.new", mark)
+        elif os.path.exists(mark):
+            os.unlink(mark)
+        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise Unavailable(f"{mark}: {error.strerror}") from None
 
 
 def is_in_use(data: str) -> bool:

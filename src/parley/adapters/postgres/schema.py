@@ -27,10 +27,13 @@ _log = logging.getLogger("parley.postgres")
 # What this version brings the tables to, and the newest that it can work with: a newer node may have been here first.
 VERSION = 1
 # Advisory lock of a migration, so that nodes that start together wait for each other. "parley" in ASCII.
-_MIGRATION_LOCK = 0x7061726C6579
+MIGRATION_LOCK = 0x7061726C6579
 _RETRY_SECONDS = 0.1
 _DURABLE = frozenset({"on", "remote_apply"})
 COPYING = "copying"
+# In the table about: where the store was moved to.
+MOVED_TO = "moved_to"
+_COPY_STATE = f"SELECT name, value FROM about WHERE name IN ('state', '{MOVED_TO}')"
 
 
 async def migrate(db: Connection) -> int:
@@ -55,7 +58,7 @@ async def _try_migrate(db: Connection) -> int | None:
             async with db.transaction():
                 with _terminate_after_timeout(db):
                     # Not waited for in the database: a migration may take longer than lock_timeout.
-                    if not await db.fetchval("SELECT pg_try_advisory_xact_lock($1)", _MIGRATION_LOCK):
+                    if not await db.fetchval("SELECT pg_try_advisory_xact_lock($1)", MIGRATION_LOCK):
                         return None
                     version = await _version(db)
                     oldest = _to_int(await _read_about(db, "works_with") or "1") if version else 1
@@ -87,25 +90,33 @@ def _terminate_after_timeout(db: Connection) -> Iterator[None]:
 
 
 async def check(db: Connection, *, durable: bool) -> None:
-    """Refuse a database that would lose what it has acknowledged, or that is being filled by a copy."""
+    """Refuse a database that would lose what it has acknowledged, that a copy fills, or that was moved elsewhere."""
     try:
         with _terminate_after_timeout(db):
-            state = await _read_about(db, "state")
+            rows = await db.fetch(_COPY_STATE)
     except FAILURES as error:
         raise to_parley_error(error) from None
-    _check_state(state)
+    _check_state(rows)
     await check_settings(db, durable=durable)
 
 
-async def check_not_copying(fetch: Callable[..., Awaitable[list[asyncpg.Record]]]) -> None:
-    """Refuse a database that is being filled by a copy, asked as a node asks."""
-    state_rows = await fetch("", "SELECT value FROM about WHERE name = 'state'")
-    _check_state(state_rows[0][0] if state_rows else None)
+async def check_open(fetch: Callable[..., Awaitable[list[asyncpg.Record]]]) -> None:
+    """Refuse a database that is being filled by a copy or was moved elsewhere, asked as a node asks."""
+    _check_state(await fetch("", _COPY_STATE))
 
 
-def _check_state(state: str | None) -> None:
-    if state == COPYING:
+def _check_state(rows: list[asyncpg.Record]) -> None:
+    about = {row[0]: row[1] for row in rows}
+    if about.get("state") == COPYING:
         raise Conflict("a copy into this database has not ended", hint="run `parley store copy` again")
+    check_not_moved(about.get(MOVED_TO, ""))
+
+
+def check_not_moved(place: str) -> None:
+    """Refuse a database that was moved elsewhere: what it accepts would be missing there."""
+    if place:
+        hint = "start servers there; to use this one again on purpose: parley store reopen postgresql://..."
+        raise Conflict(f"this database was moved to {place}", hint=hint)
 
 
 async def check_settings(db: Connection, *, durable: bool) -> None:

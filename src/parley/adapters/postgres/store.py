@@ -73,7 +73,7 @@ async def open_store(
     store = PostgresTeamStore(dsn, kinds, name=name, connections=connections, durable=durable)
     try:
         # Again, now that a copy into the database can see this node.
-        await schema.check_not_copying(store.sessions.fetch)
+        await schema.check_open(store.sessions.fetch)
     except BaseException:
         await store.close()
         raise

@@ -6,6 +6,7 @@ While it is filled, the database itself says so (`schema.COPYING`): no node star
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from parley.domain.store.node import SILENT_SECONDS
 from parley.domain.store.tables import AUDIT, ENTRY, PAGE_BYTES, POST, TABLES, TENANT, Servers, StoreMark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
     from types import TracebackType
 
     from parley.domain.store.tables import Key, Row, Table
@@ -147,7 +148,7 @@ async def _find_servers(db: Connection) -> Servers:
 
 
 class PostgresTables(_TableReader):
-    """See `ports.team.StoreTables`; opened by `open_tables`."""
+    """See `ports.team.StoreTables` and `StoreUse`; opened by `open_tables`."""
 
     def __init__(self, connection: Connection, beside: Connection, pulse: StoreMark) -> None:
         super().__init__(connection)
@@ -165,8 +166,26 @@ class PostgresTables(_TableReader):
             return await _pulse(self._beside)
 
     async def servers(self) -> Servers:
-        """Which servers use it at this moment."""
         return await _find_servers(self._beside)
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        # A node migrates before it looks whether it may start, and waits for this lock.
+        with postgres_errors():
+            await self._beside.execute(f"SELECT pg_advisory_lock({schema.MIGRATION_LOCK})")
+        try:
+            yield
+        finally:
+            with postgres_errors():
+                await self._beside.execute(f"SELECT pg_advisory_unlock({schema.MIGRATION_LOCK})")
+
+    async def moved_to(self) -> str:
+        with postgres_errors():
+            return str(await self._beside.fetchval("SELECT value FROM about WHERE name = $1", schema.MOVED_TO) or "")
+
+    async def mark_moved(self, place: str) -> None:
+        with postgres_errors():
+            await _write_about(self._beside, {schema.MOVED_TO: place})
 
 
 class PostgresTarget(_TableReader):
@@ -185,6 +204,7 @@ class PostgresTarget(_TableReader):
             about = {row[0]: row[1] for row in await self._db.fetch("SELECT name, value FROM about")}
             tenants = await self._db.fetchval("SELECT count(*) FROM tenant")
             used = await self._db.fetchval("SELECT count(*) FROM tenant WHERE revision > 0")
+            schema.check_not_moved(about.get(schema.MOVED_TO, ""))
             came_from = about.get("copied_from") or None
             hint = "name an empty database"
             if came_from is None and tenants:
@@ -193,11 +213,11 @@ class PostgresTarget(_TableReader):
                 raise Conflict("this database holds the copy of another store", hint=hint)
             if used:
                 raise Conflict("this database was in use since it was copied", hint=hint)
-            await self._write_about({"copied_from": origin, "state": schema.COPYING})
+            await _write_about(self._db, {"copied_from": origin, "state": schema.COPYING})
             try:
                 await self._check_no_servers()  # one that begins at this moment: it sees what we said, or we see it
             except Conflict:
-                await self._write_about({name: about.get(name, "") for name in ("copied_from", "state")})
+                await _write_about(self._db, {name: about.get(name, "") for name in ("copied_from", "state")})
                 raise
 
     async def _check_no_servers(self) -> None:
@@ -270,16 +290,17 @@ class PostgresTarget(_TableReader):
                 " greatest(1, (SELECT max(number) FROM tally), (SELECT max(channel) FROM post)))"
             )
             await self._db.execute("ANALYZE")
-            await self._write_about({"state": _COPIED})
+            await _write_about(self._db, {"state": _COPIED})
 
-    async def _write_about(self, about: dict[str, str]) -> None:
-        """Durably, and with it everything that was written before."""
-        async with self._db.transaction():
-            await self._db.execute("SET LOCAL synchronous_commit = on")
-            await self._db.executemany(
-                "INSERT INTO about VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                list(about.items()),
-            )
+
+async def _write_about(db: Connection, about: dict[str, str]) -> None:
+    """Durably, and with it everything that was written before."""
+    async with db.transaction():
+        await db.execute("SET LOCAL synchronous_commit = on")
+        await db.executemany(
+            "INSERT INTO about VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            list(about.items()),
+        )
 
 
 async def open_tables(dsn: str) -> PostgresTables:

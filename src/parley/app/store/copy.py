@@ -4,6 +4,8 @@
                     ├── what differs ──> put          an interrupted copy goes on where it stopped, and one more run
     target:  page ──┘                                 brings what came since
 
+At the end the target is finished, then the source is marked as moved: no server starts on it any more.
+
 The logs are append-only on both sides: where the target has something else in them, it has another history.
 """
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from parley.domain.store.tables import Key, Row, Servers, Table
-    from parley.ports.team import StoreTables, StoreTarget
+    from parley.ports.team import StoreTables, StoreTarget, StoreUse
 
     # The activity, the rows done, and the total.
     ReportProgress = Callable[[str, int, int], None]
@@ -59,6 +61,8 @@ class CopyOutcome(NamedTuple):
     moved: bool
     servers: Servers
     finished: bool
+    # Whether no server starts on the source any more.
+    closed: bool = False
 
 
 class Comparison(NamedTuple):
@@ -81,14 +85,19 @@ async def copy(
     report: ReportProgress,
     *,
     though_behind: bool = False,
-    served: Callable[[], Awaitable[Servers]],
+    use: StoreUse,
+    place: str,
 ) -> CopyOutcome:
     """Make the target what the source was when it was opened, and see that it is; `check` looks at its logs then.
 
-    It is finished when nobody has written to the source meanwhile and no server that could is there, which `served`
-    says; or `though_behind`. `Conflict` for a target that holds anything else, `LogChanged` when something is wrong
-    with the source itself.
+    It is finished when nobody has written to the source meanwhile and no server that could is there, which `use` says;
+    then the source is marked as moved to `place`. `though_behind` finishes it in any case, and leaves the source open.
+    `Conflict` for a target that holds anything else and for a source that was moved to another place, `LogChanged` when
+    something is wrong with the source itself.
     """
+    moved_to = await use.moved_to()
+    if moved_to not in ("", place) and not though_behind:
+        raise Conflict(f"FROM was moved to {moved_to}", hint="copy from there, or reopen it: parley store reopen FROM")
     origin = await source.origin()
     if not origin:
         raise Invalid("the source is empty: no server was ever started on it")
@@ -102,14 +111,19 @@ async def copy(
     if comparison.disorder:
         raise LogChanged.because([Problem("out_of_order", "source", detail) for detail in comparison.disorder])
     await check()
-    # In this order: what a server has written before it went is seen.
-    servers = await served()
-    before, now = await source.mark(), await source.mark(now=True)
-    moved = now != before
-    finished = though_behind or not (moved or servers.running)
-    if finished:
-        await target.finish()
-    return CopyOutcome(tuple(tables), now.total - before.total, moved, servers, finished)
+    async with use.hold():
+        # In this order: what a server has written before it went is seen.
+        servers = await use.servers()
+        before, now = await source.mark(), await source.mark(now=True)
+        moved = now != before
+        finished = though_behind or not (moved or servers.running)
+        closed = finished and not though_behind
+        if finished:
+            await target.finish()
+        if closed:
+            # Last: a copy that is cut off before leaves the source as it was.
+            await use.mark_moved(place)
+    return CopyOutcome(tuple(tables), now.total - before.total, moved, servers, finished, closed)
 
 
 async def compare(source: StoreTables, target: StoreTables, report: ReportProgress) -> Comparison:

@@ -31,7 +31,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--though-behind",
         action="store_true",
-        help="finish the copy while servers still use FROM (for a trial: it lacks what they write meanwhile)",
+        help="for a trial: finish the copy though servers still use FROM, and leave FROM open for them",
     )
     add_json(parser)
     parser.description = (
@@ -41,7 +41,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "the command is interrupted, run it again: it continues where it stopped.\n\n"
         "If a server still runs on FROM at the end, or FROM was written to meanwhile,\n"
         "the copy is not finished and the exit code is 1: stop the servers and run the\n"
-        "command again, which copies only what is new. With --verify-only the exit code\n"
+        "command again, which copies only what is new. Once it is finished, no server\n"
+        "starts on FROM any more (parley store reopen). With --verify-only the exit code\n"
         "is 1 when the two differ. Exit code 13: a log was changed. Exit code 78:\n"
         "the target database could lose acknowledged data; nothing was written."
     )
@@ -83,7 +84,7 @@ async def _run(args: argparse.Namespace) -> int:
     began = wiring.monotonic()
     try:
         async with (
-            find_store(source).open_tables(source) as (source_tables, servers),
+            find_store(source).open_tables(source) as (source_tables, use),
             find_store(target).open_target(target) as (target_tables, target_place),
         ):
             outcome = await copy(
@@ -92,7 +93,8 @@ async def _run(args: argparse.Namespace) -> int:
                 lambda: logs.check(target_place),
                 progress.update,
                 though_behind=args.though_behind,
-                served=servers,
+                use=use,
+                place=_printable_place(target),
             )
     finally:
         progress.end()
@@ -211,6 +213,7 @@ def _copy_document(source: str, target: str, outcome: CopyOutcome, logs: _LogsCh
         "logs": logs.logs,
         "links": logs.links,
         "tables": [table._asdict() for table in outcome.tables],
+        "source_closed": outcome.closed,
         "take_along": _files_beside(source),
     }
 
@@ -231,6 +234,9 @@ def _show_copy(
     _show_missing(screen, outcome)
     if outcome.finished:
         _show_next_steps(screen, source, target)
+    if outcome.closed and (os.path.isdir(source) or "://" in source):
+        shown = _printable_place(source)
+        screen.line(f"No server starts on {shown} any more. To use it again on purpose: parley store reopen {shown}")
 
 
 def _show_missing(screen: Screen, outcome: CopyOutcome) -> None:
@@ -300,6 +306,45 @@ def _show_comparison(args: argparse.Namespace, comparison: Comparison, logs: _Lo
         screen.line(f"Equal: {count_of(total, 'row')}, order kept, {logs} intact.")
 
 
+# ---------------------------------------------------------------- using the source again
+
+
+def _add_reopen_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("place", metavar="STORE", help="a data directory, or postgresql://...")
+    add_json(parser)
+    parser.description = (
+        f"{parser.description}.\n\n"
+        "What servers accept on it from then on is not in the copy, nor the other way\n"
+        "round: do not let servers run on both."
+    )
+
+
+def _reopen(args: argparse.Namespace) -> int:
+    import asyncio
+
+    place = _absolute(args.place)
+    moved_to = asyncio.run(_open_again(place))
+    shown = _printable_place(place)
+    screen = screen_of(args)
+    if args.json:
+        screen.json({"store": shown, "moved_to": moved_to})
+    elif moved_to:
+        screen.line(f"Reopened {shown}. It was moved to {safe(moved_to)}: do not let servers run on both.")
+    else:
+        screen.line(f"{shown} was not moved; servers may start on it.")
+    return OK
+
+
+async def _open_again(place: str) -> str:
+    from parley.store_wiring import find_store
+
+    async with find_store(place).open_tables(place) as (_, use):
+        moved_to = await use.moved_to()
+        if moved_to:
+            await use.mark_moved("")
+        return moved_to
+
+
 COMMANDS = {
     "store copy": Command(
         "Copy a store between a file and PostgreSQL",
@@ -310,5 +355,11 @@ COMMANDS = {
             "parley store copy postgresql://parley@db1/parley ./team-again",
             "parley store copy ./team postgresql://parley@db1/parley --verify-only --json",
         ),
+    ),
+    "store reopen": Command(
+        "Let servers start again on a store that was moved",
+        _add_reopen_arguments,
+        _reopen,
+        ("parley store reopen ./team", "parley store reopen postgresql://parley@db1/parley"),
     ),
 }

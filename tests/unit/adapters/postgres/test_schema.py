@@ -100,7 +100,7 @@ def test_a_node_waits_for_another_that_migrates_longer_than_for_any_lock(
             await first.execute("SET idle_in_transaction_session_timeout = 0")
             await second.execute("SET lock_timeout = 1")
             await first.execute("BEGIN")
-            await first.execute("SELECT pg_advisory_xact_lock($1)", schema._MIGRATION_LOCK)
+            await first.execute("SELECT pg_advisory_xact_lock($1)", schema.MIGRATION_LOCK)
             waits = asyncio.create_task(schema.migrate(second))
             await until(lambda: waits.done() or "another node brings the tables up to date" in caplog.text)
             assert not waits.done()

@@ -311,3 +311,33 @@ async def test_what_leads_to_no_database_is_said() -> None:
         await open_tables("postgresql://parley@127.0.0.1:1/none")
     with pytest.raises(Invalid):
         await open_tables("postgresql://parley@127.0.0.1:port/none")
+
+
+@in_loop
+async def test_a_node_that_starts_while_a_database_is_moved_waits_and_is_refused(dsn: str) -> None:
+    async with closing(await open_tables(dsn)) as shelf:
+        async with shelf.hold():
+            assert (await shelf.servers()).running == ()
+            node = asyncio.create_task(open_store(dsn, kinds(), name="late", connections=4))
+            await soon(lambda: is_connected(dsn, "late"))
+            await shelf.mark_moved("/data/team")
+            assert not node.done()
+        with pytest.raises(Conflict, match="was moved to /data/team"):
+            await node
+        await shelf.mark_moved("")
+        assert await shelf.moved_to() == ""
+    await (await open_store(dsn, kinds(), name="again", connections=4)).close()
+
+
+async def is_connected(dsn: str, name: str) -> bool:
+    query = "SELECT 1 FROM pg_stat_activity WHERE application_name = $1 AND datname = $2"
+    return bool(await asyncio.to_thread(shared_cluster().ask, query, f"parley {name}", dsn.rpartition("/")[2]))
+
+
+@in_loop
+async def test_nothing_is_copied_into_a_database_that_was_moved(dsn: str) -> None:
+    async with closing(await open_tables(dsn)) as shelf:
+        await shelf.mark_moved("/data/team")
+    async with filling(dsn) as target:
+        with pytest.raises(Conflict, match="was moved to /data/team"):
+            await target.begin(ORIGIN)

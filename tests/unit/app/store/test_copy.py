@@ -64,6 +64,32 @@ async def nobody() -> Servers:
     return Servers()
 
 
+class Use:
+    """Which servers use the source, what became of it, and in which order."""
+
+    def __init__(self, served: Callable[[], Awaitable[Servers]] = nobody, place: str = "") -> None:
+        self.served = served
+        self.place = place
+        self.steps: list[str] = []
+
+    async def servers(self) -> Servers:
+        self.steps.append("servers")
+        return await self.served()
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        self.steps.append("hold")
+        yield
+        self.steps.append("release")
+
+    async def moved_to(self) -> str:
+        return self.place
+
+    async def mark_moved(self, place: str) -> None:
+        self.steps.append("moved")
+        self.place = place
+
+
 def silent(doing: str, done: int, total: int) -> None:
     """Nobody looks."""
 
@@ -76,9 +102,12 @@ async def copied(
     *,
     though_behind: bool = False,
     served: Callable[[], Awaitable[Servers]] = nobody,
+    use: Use | None = None,
 ) -> CopyOutcome:
     async with closing(SqliteTables(str(source))) as taken, closing(SqliteTarget(str(target))) as filling:
-        return await copy(taken, filling, check, told, though_behind=though_behind, served=served)
+        return await copy(
+            taken, filling, check, told, though_behind=though_behind, use=use or Use(served), place=target.name
+        )
 
 
 async def compared(source: Path, target: Path) -> Comparison:
@@ -144,7 +173,7 @@ async def test_a_copy_that_is_cut_off_anywhere_and_overtaken_by_changes_ends_up_
             fragile = Fragile(str(target), chance.randrange(1, 6))
             async with closing(SqliteTables(str(source))) as taken, closing(fragile):
                 with pytest.raises(Cut):
-                    await copy(taken, fragile, nothing, silent, served=nobody)
+                    await copy(taken, fragile, nothing, silent, use=Use(), place="b.db")
             assert not target.exists()
         done = await copied(source, target)
 
@@ -165,6 +194,55 @@ async def test_what_comes_meanwhile_is_counted_and_the_copy_is_not_finished(tmp_
         assert not target.exists()
         assert (await copied(source, target)).finished
         assert target.exists()
+
+
+@in_loop
+async def test_a_finished_copy_marks_its_source_as_moved_last_of_all(tmp_path: Path) -> None:
+    source, target, use = tmp_path / "a.db", tmp_path / "b.db", Use()
+
+    class Noted(SqliteTarget):
+        async def finish(self) -> None:
+            await super().finish()
+            use.steps.append("finished")
+
+    async with lived(source), closing(SqliteTables(str(source))) as taken, closing(Noted(str(target))) as filling:
+        done = await copy(taken, filling, nothing, silent, use=use, place="b.db")
+
+    assert (done.finished, done.closed, use.place) == (True, True, "b.db")
+    assert use.steps == ["hold", "servers", "finished", "moved", "release"]
+
+
+@in_loop
+async def test_a_copy_that_is_cut_off_refused_behind_or_a_trial_leaves_its_source_open(tmp_path: Path) -> None:
+    async def cut() -> None:
+        raise Cut
+
+    async def served() -> Servers:
+        return Servers(("node-1",))
+
+    source, target, use = tmp_path / "a.db", tmp_path / "b.db", Use()
+    async with lived(source):
+        with pytest.raises(Cut):
+            await copied(source, target, cut, use=use)
+        assert not (await copied(source, target, use=Use(served))).closed
+        trial = await copied(source, target, use=use, though_behind=True)
+
+    assert (trial.finished, trial.closed, use.place) == (True, False, "")
+    assert "moved" not in use.steps
+
+
+@in_loop
+async def test_a_source_that_was_moved_is_copied_to_the_same_place_again_and_to_no_other(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.db", tmp_path / "b.db"
+    async with lived(source):
+        use = Use()
+        for _ in range(2):
+            assert (await copied(source, target, use=use)).closed
+        with pytest.raises(Conflict, match=r"FROM was moved to b\.db"):
+            await copied(source, tmp_path / "c.db", use=use)
+        assert (await copied(source, tmp_path / "c.db", use=use, though_behind=True)).finished
+
+    assert use.place == "b.db"
 
 
 @in_loop
@@ -342,7 +420,7 @@ async def test_long_rows_are_read_in_short_pages(tmp_path: Path) -> None:
     await store.close()
 
     async with closing(Measured(str(source))) as taken, closing(SqliteTarget(str(target))) as filling:
-        done = await copy(taken, filling, nothing, silent, served=nobody)
+        done = await copy(taken, filling, nothing, silent, use=Use(), place="b.db")
 
     assert {one.table: one.rows for one in done.tables}["post"] == 1_200
     assert max(lengths) < PAGE_BYTES + 30_000

@@ -62,6 +62,7 @@ async def check_target(team: Team, tenant: str, url: str) -> None:
 async def create(team: Team, caller: Caller, wanted: SubscriptionDraft) -> Subscription:
     """Create a subscription, starting now."""
     about_notices = _check_types(caller, wanted)
+    await _access_to(team, caller, wanted)
     if wanted.expires_at and wanted.expires_at <= team.at():
         raise Invalid.because([Problem("invalid", "expires_at", "is in the past")])
     if await team.store.count(Subscription, caller.tenant, "") >= team.limits.webhooks_per_tenant:
@@ -93,14 +94,19 @@ async def create(team: Team, caller: Caller, wanted: SubscriptionDraft) -> Subsc
     entry = team.entry(caller, "subscription_created", subscription.id, intent=wanted.intent_id, host=_host(wanted.url))
 
     async def decide() -> TeamChanges:
-        expects: tuple[Expect, ...] = ()
-        if wanted.intent_id:
-            expects = (await intent_access(team, caller, wanted.intent_id, Permission.READ)).expects
+        expects = await _access_to(team, caller, wanted)
         return TeamChanges(
             caller.tenant, expects=expects, puts=(subscription,), entries=(entry,), created_id=subscription.id
         )
 
     return await put(team, caller, decide, Subscription, "intent")
+
+
+async def _access_to(team: Team, caller: Caller, wanted: SubscriptionDraft) -> tuple[Expect, ...]:
+    """What the caller's access to the intent depends on, if there is one; `NotFound` without access."""
+    if not wanted.intent_id:
+        return ()
+    return (await intent_access(team, caller, wanted.intent_id, Permission.READ)).expects
 
 
 def _check_types(caller: Caller, wanted: SubscriptionDraft) -> bool:
