@@ -1,4 +1,4 @@
-"""Settings: flag > PARLEY_* > ./parley.toml > user file > default. The only reader of the environment."""
+"""Settings: flag > PARLEY_* > the nearest parley.toml > user file > default. The only reader of the environment."""
 
 # No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
@@ -26,12 +26,18 @@ _RUNTIME_VARIABLES = (
     ("CLAUDE_CODE", "claude"),
     ("GEMINI_CLI", "gemini"),
     ("GEMINI_AGENT", "gemini"),
+    ("CURSOR_AGENT", "cursor"),
+    ("OPENCODE", "opencode"),
 )
-_RUNTIMES = frozenset({"claude", "codex", "cursor", "gemini", "human"})
+_RUNTIMES = frozenset({"claude", "codex", "cursor", "gemini", "human", "opencode"})
 # Of the variables that `watch` and `listen` give to the commands they run, after PARLEY_.
 _HANDLER_PREFIX = "MESSAGE_"
+# In a file they are relative to that file.
+_PATHS = frozenset({"home", "data", "checkpoints", "rego", "approvals_home"})
+_FILE = "parley.toml"
 # The source of a setting that nobody has set.
 DEFAULT = "default"
+FLAG = "flag"
 # What `parley config` must not print.
 SECRETS = frozenset({"key", "admin_key", "human_key"})
 
@@ -56,6 +62,13 @@ class Settings(NamedTuple):
     colour: bool
     user_home: str
     cwd: str
+    # The working directory and those above it in which files and folders of Parley count, the nearest first.
+    folders: tuple[str, ...]
+    # The repository that the working directory is in, or "".
+    repository: str
+    # The settings files that were read, the nearest first, and what those but the user's say of home and project.
+    files: tuple[str, ...]
+    places: tuple[Value, ...]
     sources: tuple[Value, ...]
     # Reads one more setting from the same sources.
     find: Callable[[str, str], Value]
@@ -105,6 +118,11 @@ class Settings(NamedTuple):
         """Where a setting came from."""
         return next(value.source for value in self.sources if value.name == name)
 
+    def is_given(self, name: str) -> bool:
+        """Whether a flag or a variable sets this setting."""
+        source = self.source_of(name)
+        return source == FLAG or source.startswith("$")
+
     def team_sources(self) -> tuple[Value, ...]:
         """The limits of a server, and where each came from."""
         return tuple([self.find(name, default) for name, default in _team_defaults().items()])
@@ -131,8 +149,12 @@ def load(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | No
     cwd = _working_directory()
     user_home = os.path.expanduser("~") if environ is None else env.get("HOME", "/")
     config = env.get("XDG_CONFIG_HOME") or os.path.join(user_home, ".config")
-    files = [os.path.join(cwd, "parley.toml"), os.path.join(config, "parley", "parley.toml")]
-    tables = [(path, _read(path)) for path in files]
+    folders, repository = _search_path(cwd, os.path.realpath(user_home))
+    user_file = os.path.join(config, "parley", _FILE)
+    files = [path for folder in folders if os.path.exists(path := os.path.join(folder, _FILE)) and path != user_file]
+    for path in files:
+        check_owner(path, cwd)
+    tables = [(path, _read(path)) for path in (*files, user_file)]
     variables = {variable: env[variable] for variable in env if variable.startswith(_PREFIXES)}
 
     def find(name: str, default: str) -> Value:
@@ -157,6 +179,10 @@ def load(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | No
         colour="NO_COLOR" not in env and env.get("TERM") != "dumb",
         user_home=user_home,
         cwd=cwd,
+        folders=folders,
+        repository=repository,
+        files=tuple(path for path, table in tables if table or path in files),
+        places=tuple(_from_file(n, path, t[n]) for path, t in tables[:-1] for n in ("home", "project") if n in t),
         sources=tuple(values.values()),
         find=find,
     )
@@ -183,6 +209,51 @@ def _working_directory() -> str:
         return os.getcwd()
     except OSError:
         return "/"  # removed under our feet: then nothing is found from it
+
+
+def _search_path(cwd: str, user_home: str) -> tuple[tuple[str, ...], str]:
+    """The folders in which files of Parley count, the nearest first, and the repository, or "".
+
+    They lead up to the root of the git repository or to the user's home, whichever comes first. Outside of both, only
+    the working directory counts: above it anybody might have put something. A linked worktree belongs to its
+    repository, which is looked at last.
+    """
+    folders = [cwd]
+    while True:
+        folder = folders[-1]
+        git = os.path.join(folder, ".git")
+        if os.path.lexists(git):
+            repository = _main_worktree(git) or folder
+            return (*folders, *(() if repository == folder else (repository,))), repository
+        above = os.path.dirname(folder)
+        if folder == user_home != "/":
+            return tuple(folders), ""
+        if above == folder:
+            return (cwd,), ""
+        folders.append(above)
+
+
+def _main_worktree(git: str) -> str:
+    """The repository of a linked worktree, whose `.git` is a file that names its folder there; else ""."""
+    if os.path.isdir(git):
+        return ""
+    try:
+        with open(git, encoding="utf-8") as file:
+            target = file.read(4096).strip()
+    except (OSError, ValueError):
+        return ""
+    target, worktrees, _ = target.removeprefix("gitdir: ").partition("/.git/worktrees/")
+    repository = os.path.normpath(os.path.join(os.path.dirname(git), target))
+    return repository if worktrees and os.path.isdir(f"{repository}/.git") else ""
+
+
+def check_owner(path: str, cwd: str) -> None:
+    """Refuse what another user has put above the working directory. It may be of its owner, of ours or of root."""
+    if os.path.dirname(path) == cwd:
+        return
+    owner = os.lstat(path).st_uid
+    if owner not in (os.geteuid(), 0) and owner != os.stat(cwd).st_uid:
+        raise BadConfig(f"{path} belongs to another user", hint="run parley elsewhere, or make the file yours")
 
 
 def _read(path: str) -> dict[str, object]:
@@ -212,17 +283,23 @@ def _value(
     tables: list[tuple[str, dict[str, object]]],
 ) -> Value:
     if flags.get(name):
-        return Value(name, flags[name], "flag")
+        return Value(name, flags[name], FLAG)
     for variable in (f"PARLEY_{name.upper()}", *_OACP_VARIABLES.get(name, ())):
         if env.get(variable, "").strip():
             return Value(name, env[variable].strip(), f"${variable}")
     for path, table in tables:
         if name in table:
-            value = table[name]
-            if not isinstance(value, str | int) or isinstance(value, bool):
-                raise BadConfig(f"{path}: {name} must be text or a number")
-            return Value(name, str(value), path)
+            return _from_file(name, path, table[name])
     return Value(name, default, DEFAULT)
+
+
+def _from_file(name: str, path: str, value: object) -> Value:
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        raise BadConfig(f"{path}: {name} must be text or a number")
+    text = str(value)
+    if name in _PATHS and text:
+        text = os.path.normpath(os.path.join(os.path.dirname(path), os.path.expanduser(text)))
+    return Value(name, text, path)
 
 
 def _to_int(value: Value, *, minimum: int = 1) -> int:

@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.adapters.files.inbox import FileInbox
-from parley.adapters.files.workspace import AgentFolder, Workspace, find_marked, projects
+from parley.adapters.files.workspace import AgentFolder, Workspace, projects
 from parley.adapters.process import SystemClock, SystemIds, monotonic, wall_time
 from parley.app.mailbox.kernel import Kernel, drive
-from parley.domain.errors.errors import Ambiguous, ParleyError, UnknownProject, UnknownSender
+from parley.domain.errors.errors import ParleyError, UnknownSender
 from parley.domain.names import agent_name
+from parley.place_wiring import find_bound_project, find_home, find_project, only_project
 from parley.settings import Settings, Value, checkpoints_directory, load
 from parley.wire.oacp.format import OacpFormat
 
@@ -41,6 +42,7 @@ __all__ = [
     "default_policy",
     "drive",
     "find_agent",
+    "find_bound_project",
     "find_home",
     "find_mailboxes",
     "find_place",
@@ -70,31 +72,6 @@ class Place(NamedTuple):
     home: Value
     project: Value
     agent: Value
-
-
-def find_home(settings: Settings) -> Value:
-    """The home: as given, else by a marker in the working directory or above, else ~/oacp."""
-    if settings.home:
-        return Value("home", os.path.expanduser(settings.home), settings.source_of("home"))
-    marked = find_marked(settings.cwd)
-    if marked is not None:
-        return Value("home", marked[0], "working directory")
-    return Value("home", os.path.join(settings.user_home, "oacp"), "default")
-
-
-def find_project(settings: Settings, home: str) -> Value:
-    """The project: as given, else by the working directory, else the only one there is."""
-    if settings.project:
-        return Value("project", settings.project, settings.source_of("project"))
-    marked = find_marked(settings.cwd)
-    if marked is not None and os.path.realpath(home) == os.path.realpath(marked[0]):
-        return Value("project", marked[1], "working directory")
-    existing = projects(home)
-    if len(existing) == 1:
-        return Value("project", existing[0], "the only project")
-    if not existing:
-        raise UnknownProject(f"no project in {home}", hint="create one with: parley init PROJECT")
-    raise Ambiguous(f"{len(existing)} projects in {home}", hint=f"add --project with one of {', '.join(existing)}")
 
 
 def find_agent(settings: Settings, workspace: Workspace) -> Value:
@@ -323,8 +300,7 @@ def open_notifier(settings: Settings) -> MailboxNotifier | None:
 
 def approvals_project(settings: Settings) -> str:
     """The project whose mailboxes get letters: as given, else the only one there is."""
-    home = os.path.expanduser(settings.approvals_home)
-    return find_project(settings._replace(home=home, project=settings.approvals_project), home).value
+    return settings.approvals_project or only_project(os.path.expanduser(settings.approvals_home))
 
 
 def _deliver(settings: Settings, user: str, letter: Letter) -> bool:

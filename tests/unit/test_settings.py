@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -252,3 +253,107 @@ def test_no_setting_and_no_variable_for_handlers_is_unknown() -> None:
 
     assert settings.unknown_variables({f"PARLEY_{name.upper()}": "" for name in names}) == {}
     assert settings.unknown_variables({"SPARLEY_AGNET": "", "OACP_AGNET": "", "parley_agent": ""}) == {}
+
+
+def test_a_file_counts_from_below_up_to_the_root_of_the_repository(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "work" / ".git").mkdir()
+    below = place / "work" / "src" / "deep"
+    below.mkdir(parents=True)
+    (place / "parley.toml").write_text("tries = 9\n")
+    root = local_file(place, 'lease = "1m"\ntries = 3\n')
+    (below.parent / "parley.toml").write_text("tries = 4\n")
+    monkeypatch.chdir(below)
+
+    loaded = load(place)
+
+    assert source(loaded, "tries") == ("4", str(below.parent / "parley.toml"))
+    assert source(loaded, "lease") == ("1m", str(root))
+    assert loaded.files == (str(below.parent / "parley.toml"), str(root))
+    assert loaded.repository == str(place / "work")
+
+
+def test_below_the_users_home_a_file_counts_up_to_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    below = place / "home" / "notes" / "deep"
+    below.mkdir(parents=True)
+    (place / "parley.toml").write_text("tries = 9\n")
+    (place / "home" / "parley.toml").write_text("tries = 3\n")
+    monkeypatch.chdir(below)
+
+    assert source(load(place), "tries") == ("3", str(place / "home" / "parley.toml"))
+    assert load(place).repository == ""
+
+
+def test_outside_of_a_repository_and_of_the_home_only_the_working_directory_counts(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "work" / "below").mkdir()
+    local_file(place, "tries = 9\n")
+    assert load(place).limits.tries == 9
+
+    monkeypatch.chdir(place / "work" / "below")
+    assert load(place).limits == DEFAULT_LIMITS
+    assert load(place, HOME="/").limits == DEFAULT_LIMITS
+
+
+def test_a_linked_worktree_belongs_to_its_repository(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "work" / ".git" / "worktrees" / "fix").mkdir(parents=True)
+    local_file(place, "tries = 9\n")
+    for number, target in enumerate((f"{place}/work", "../work")):
+        tree = place / f"fix{number}"
+        (tree / "src").mkdir(parents=True)
+        (tree / ".git").write_text(f"gitdir: {target}/.git/worktrees/fix\n")
+        monkeypatch.chdir(tree / "src")
+
+        loaded = load(place)
+
+        assert loaded.repository == str(place / "work")
+        assert loaded.folders == (str(tree / "src"), str(tree), str(place / "work"))
+        assert loaded.limits.tries == 9
+
+
+@pytest.mark.parametrize("text", ["gitdir: ../main/.git/modules/sub\n", "gitdir: /gone/.git/worktrees/x\n", "", "\xff"])
+def test_any_other_git_file_is_a_repository_of_its_own(place: Path, text: str) -> None:
+    (place / "work" / ".git").write_bytes(text.encode("latin-1"))
+
+    assert load(place).repository == str(place / "work")
+
+
+def test_paths_in_a_file_are_relative_to_the_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "work" / ".git").mkdir()
+    (place / "work" / "src").mkdir()
+    names = ("home", "data", "checkpoints", "rego", "approvals_home")
+    local_file(place, "".join(f'{name} = "./{name}/../x"\n' for name in names))
+    user = user_file(place, 'data = "~/data"\n')
+    monkeypatch.chdir(place / "work" / "src")
+
+    loaded = load(place)
+
+    assert [source(loaded, name)[0] for name in names] == [str(place / "work" / "x")] * len(names)
+    (place / "work" / "parley.toml").unlink()
+    monkeypatch.setenv("HOME", str(place / "home"))
+    assert source(load(place), "data") == (str(place / "home" / "data"), str(user))
+
+
+def test_a_file_of_another_user_above_the_working_directory_is_refused(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "work" / ".git").mkdir()
+    (place / "work" / "mine").mkdir()
+    path = local_file(place, "tries = 9\n")
+    monkeypatch.chdir(place / "work" / "mine")
+    look = os.lstat
+    theirs = os.stat_result((0o100644, 1, 1, 1, 4712, 0, 0, 0, 0, 0))
+    monkeypatch.setattr(os, "lstat", lambda at, **options: theirs if at == str(path) else look(at, **options))
+
+    with pytest.raises(BadConfig, match="belongs to another user"):
+        load(place)
+
+    monkeypatch.chdir(path.parent)  # here a file counts whoever wrote it
+    assert load(place).limits.tries == 9
+
+
+@pytest.mark.parametrize(("variable", "runtime"), [("CURSOR_AGENT", "cursor"), ("OPENCODE", "opencode")])
+def test_further_coding_agents_are_known_by_their_marks(place: Path, variable: str, runtime: str) -> None:
+    assert load(place, **{variable: "1"}).runtime == runtime

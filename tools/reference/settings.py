@@ -9,8 +9,8 @@ from parley.domain.limits import HARD_FILE_BYTES
 from tools.reference.markdown import table
 
 SETTING_MEANINGS = {
-    "home": "the folder that holds all projects; empty: found from the working directory, else `~/oacp`",
-    "project": "the project; empty: found from the working directory, else the only one there is",
+    "home": "the folder that holds all projects; empty: found from the working directory, else `~/oacp`, see below",
+    "project": "the project; empty: found from the working directory, else the only one there is, see below",
     "agent": "who acts, on a server too; empty: in a mailbox the agent whose card or name fits the runtime, see below",
     "lease": "how long `parley next` and `parley extend` hold a message",
     "sender_check": "a file that belongs to another user than its `from`: `warn` adds a note, `enforce` makes it a dead"
@@ -89,9 +89,14 @@ SETTING_GROUPS = ("Mailboxes", "Commands on a server", "The server", "Limits of 
 SETTINGS_INTRO = """\
 # Settings
 
-A flag wins over an environment variable, that over `parley.toml` in the working directory, that over the user's
-`~/.config/parley/parley.toml` (or under `$XDG_CONFIG_HOME`), that over the default. `parley config` prints each value
-and where it came from. An unknown name in a file, or a bad value, is an error (`bad_config`, exit code 78).
+A flag wins over an environment variable, that over `parley.toml`, that over the user's `~/.config/parley/parley.toml`
+(or under `$XDG_CONFIG_HOME`), that over the default. `parley config` prints each value, where it came from, and the
+files that were read. An unknown name in a file, or a bad value, is an error (`bad_config`, exit code 78).
+
+`parley.toml` is looked for in the working directory and upwards, up to the root of the git repository or your home
+directory, whichever comes first; outside of both, only in the working directory. If there are several, each setting
+comes from the nearest one that has it. Paths in a file (`home`, `data`, `checkpoints`, `rego`, `approvals_home`) are
+relative to that file. A file above the working directory that belongs to another user is refused.
 
 A variable `PARLEY_...` that is not a setting may belong to another program or version, so commands ignore it and
 `parley config` lists it. `parley up` refuses one that looks like a misspelt setting, because what it should limit or
@@ -108,6 +113,23 @@ recipients = 5
 data = "./team"
 streams_per_key = 50
 ```
+
+## How home and project of a mailbox are found
+
+The first of these that names one decides:
+
+1. the flag (`--home`, `--project`), then the variable;
+2. going up from the working directory, the nearest folder with a `parley.toml` that has `home` or `project`, a link
+   `.oacp` to the `workspace.json` of a project, or a folder `.parley/` that holds `projects/`. `parley.toml` and
+   `.parley/` are looked for as above, `.oacp` up to the root of the file system. A linked git worktree belongs to its
+   repository, so the files there count, too;
+3. the project: `repo_path` in the `workspace.json` of a project of the home (`parley init NAME --repo .` writes it),
+   if it is the working directory or above it; the nearest one;
+4. the user's file; the home `~/oacp`; the only project of the home. Inside a repository, a project that belongs to
+   another repository is not taken for that.
+
+Two that disagree in one folder, or two projects with the same `repo_path`, are an error (`ambiguous`, exit code 4)
+that names both. Parley never chooses one of them.
 
 ## How the agent of a mailbox is found
 

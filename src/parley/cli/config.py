@@ -25,6 +25,8 @@ def _config(args: argparse.Namespace) -> int:
         screen.json({value.name: {"value": value.value, "source": value.source} for value in values})
     else:
         screen.table(("SETTING", "VALUE", "FROM"), [(v.name, safe(v.value), safe(v.source)) for v in values])
+        if settings.files:
+            screen.line(f"Settings files, the nearest first: {safe(', '.join(settings.files))}")
     return OK
 
 
@@ -42,9 +44,10 @@ def _place_values(settings: Settings) -> list[Value]:
     from parley import wiring
     from parley.adapters.files.workspace import Workspace
 
-    home = wiring.find_home(settings)
-    values = [home]
+    values: list[Value] = []
     try:
+        home = wiring.find_home(settings)
+        values.append(home)
         values.append(wiring.find_project(settings, home.value))
         values.append(wiring.find_agent(settings, Workspace(home.value, values[-1].value)))
     except ParleyError as error:

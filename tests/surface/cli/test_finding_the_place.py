@@ -99,8 +99,9 @@ def test_home_and_project_are_found_from_inside_the_project(stage: Stage) -> Non
 
     found = place(stage)
 
-    assert found["home"] == (os.path.realpath(stage.home), "working directory")
-    assert found["project"] == ("demo", "working directory")
+    marker = os.path.realpath(stage.project / "workspace.json")
+    assert found["home"] == (os.path.realpath(stage.home), marker)
+    assert found["project"] == ("demo", marker)
 
 
 def test_home_and_project_are_found_by_a_marker_in_the_repository(stage: Stage) -> None:
@@ -111,7 +112,7 @@ def test_home_and_project_are_found_by_a_marker_in_the_repository(stage: Stage) 
     deep.mkdir(parents=True)
     stage.patch.chdir(deep)
 
-    assert place(stage)["project"] == ("demo", "working directory")
+    assert place(stage)["project"] == ("demo", str(stage.here / ".oacp"))
     assert stage.run("inbox", "--agent", "codex").out == "The inbox of codex is empty.\n"
 
 

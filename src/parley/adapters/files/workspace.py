@@ -16,7 +16,6 @@ PASSAGE = 0o2710
 DEAD_LETTERS = "dead_letter"
 LEDGER_FOLDER = ".parley"
 LEDGER_FILE = "ledger.db"
-MARKERS = (".oacp", "workspace.json")
 
 
 class AgentFolder:
@@ -116,23 +115,3 @@ def projects(home: str) -> list[str]:
     except OSError:
         return []
     return sorted(n for n in names if is_name(n) and os.path.isdir(f"{home}/projects/{n}"))
-
-
-def find_marked(start: str) -> tuple[str, str] | None:
-    """The home and project that a marker in `start` or above points to.
-
-    A marker is `.oacp` or `workspace.json` that, links followed, is home/projects/<project>/workspace.json.
-    """
-    folder = os.path.abspath(start)
-    while True:
-        for marker in MARKERS:
-            if os.path.lexists(os.path.join(folder, marker)):
-                target = os.path.realpath(os.path.join(folder, marker))
-                project, name = os.path.split(target)
-                home, projects_folder = os.path.split(os.path.dirname(project))
-                if name == "workspace.json" and projects_folder == "projects":
-                    return home, os.path.basename(project)
-        above = os.path.dirname(folder)
-        if above == folder:
-            return None
-        folder = above

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.files.workspace import Workspace, find_marked, projects
+from parley.adapters.files.workspace import Workspace, projects
 from parley.domain.errors.errors import BadAgentName, BadProjectName, NotFound, NotRegular, UnknownAgent, UnknownProject
 
 
@@ -97,30 +97,3 @@ def test_projects_are_the_folders_of_a_home_in_the_order_of_their_names(tmp_path
 
     assert projects(str(tmp_path)) == ["one", "two"]
     assert projects(str(tmp_path / "nowhere")) == []
-
-
-@pytest.mark.parametrize("marker", [".oacp", "workspace.json"])
-def test_a_marker_in_the_working_directory_or_above_leads_to_its_project(tmp_path: Path, marker: str) -> None:
-    project = tmp_path / "home" / "projects" / "demo"
-    project.mkdir(parents=True)
-    (project / "workspace.json").touch()
-    below = tmp_path / "repo" / "src"
-    below.mkdir(parents=True)
-    (tmp_path / "repo" / marker).symlink_to(project / "workspace.json")
-
-    assert find_marked(str(below)) == (str(tmp_path / "home"), "demo")
-
-
-def test_a_working_directory_inside_the_project_needs_no_marker_of_its_own(tmp_path: Path) -> None:
-    project = tmp_path / "home" / "projects" / "demo"
-    (project / "agents").mkdir(parents=True)
-    (project / "workspace.json").touch()
-
-    assert find_marked(str(project / "agents")) == (str(tmp_path / "home"), "demo")
-
-
-def test_a_marker_that_leads_to_no_project_is_passed_over(tmp_path: Path) -> None:
-    (tmp_path / ".oacp").symlink_to("nowhere")
-    (tmp_path / "workspace.json").write_text("{}")
-
-    assert find_marked(str(tmp_path)) is None
