@@ -103,20 +103,26 @@ class Crew:
     async def run(self, reports: int, node_kills: int, agent_kills: int) -> None:
         """Order reports while nodes and agents are killed, and wait for all of them."""
         await self.start_agents()
-        victims = ["node"] * node_kills + ["agent"] * agent_kills
+        # Every fifth kill of a node is one of both at the same time.
+        both = node_kills // 10
+        victims = ["both"] * both + ["node"] * (node_kills - 2 * both) + ["agent"] * agent_kills
         self.chance.shuffle(victims)
         for number, victim in enumerate(victims):
             for topic in range(reports * number // len(victims), reports * (number + 1) // len(victims)):
                 await self.order(f"topic {topic}")
             await asyncio.sleep(self.chance.uniform(0.0, 0.5))
-            await (self._kill_node() if victim == "node" else self._kill_agent())
+            if victim == "agent":
+                await self._kill_agent()
+            else:
+                await self._kill_nodes(self.nodes if victim == "both" else [self.chance.choice(self.nodes)])
         await self.wait_for_all()
 
-    async def _kill_node(self) -> None:
-        node = self.chance.choice(self.nodes)
-        await _off_loop(node.kill)
+    async def _kill_nodes(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            await _off_loop(node.kill)
         await asyncio.sleep(self.chance.uniform(0.0, 2.0))
-        await _off_loop(node.start)
+        for node in nodes:
+            await _off_loop(node.start)
 
     async def _kill_agent(self) -> None:
         agent = self.chance.choice(self.agents)
