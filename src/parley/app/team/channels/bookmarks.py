@@ -19,6 +19,7 @@ from parley.domain.channel.bookmark import (
     first_position,
     opened,
     saved,
+    taken_over,
 )
 from parley.domain.channel.event import AGENT_ASSIGNED
 from parley.domain.directory.access import Access
@@ -68,10 +69,19 @@ async def open_(
         else:
             ended = await _make_room(team, caller.tenant, agent_id)
             bookmark = await _new(team, caller.tenant, agent_id, name, start)
-        return TeamChanges(caller.tenant, puts=(opened(bookmark, holder, process, team.at()),), drops=ended)
+        claimed = opened(bookmark, holder, process, team.at())
+        return TeamChanges(caller.tenant, puts=(claimed,), drops=ended, created_id=holder)
 
     bookmark = await put(team, caller, decide, Bookmark, "bookmark")
     return BookmarkWithHead(bookmark, await team.store.head(caller.tenant))
+
+
+async def get_as_holder(team: Team, caller: Caller, agent_id: str, name: str, holder: str) -> BookmarkWithHead:
+    """The bookmark that a holder claimed; `BookmarkTaken` when another one has it by now."""
+    placed = await get(team, caller, agent_id, name)
+    if placed.bookmark.holder != holder:
+        raise taken_over(placed.bookmark, team.at())
+    return placed
 
 
 async def _make_room(team: Team, tenant: str, agent_id: str) -> tuple[Bookmark, ...]:

@@ -146,6 +146,7 @@ async def _register(
         drops=forgotten,
         entries=(entry,),
         audits=audits,
+        created_id=record.id,
     )
     return granted, await team.commit(caller, changes)
 

@@ -202,7 +202,9 @@ async def patch(team: Team, caller: Caller, intent_id: str, version: int | None,
             old_state=intent.state,
         )
         entry = team.entry(caller, "state_patched", intent_id, version=str(intent.version + 1))
-        return TeamChanges(caller.tenant, expects=expects, puts=(changed,), events=(event,), entries=(entry,))
+        return TeamChanges(
+            caller.tenant, expects=expects, puts=(changed,), events=(event,), entries=(entry,), created_id=intent_id
+        )
 
     return await _commit_intent(team, caller, decide)
 
@@ -228,6 +230,7 @@ async def set_status(
             events=(team.event_by(caller, intent_id, STATUS_CHANGED, **payload),),
             ended=tuple(channel.id for channel in closed),
             entries=(entry,),
+            created_id=intent_id,
         )
 
     intent = await _commit_intent(team, caller, decide)
@@ -297,6 +300,7 @@ async def assign(team: Team, caller: Caller, intent_id: str, agent: str, role: s
             puts=(with_assignment(access, assignment),),
             events=(team.event_by(caller, intent_id, AGENT_ASSIGNED, agent_id=agent, role=role),),
             entries=(team.entry(caller, "agent_assigned", intent_id, agent=agent, role=role),),
+            created_id=agent,
         )
 
     if await committed(team, caller, decide, "intent"):

@@ -101,6 +101,12 @@ async def deregister(call: Call) -> Response:
     return await _response(call, await agents.deregister(call.team, call.caller, call.params["agent_id"]))
 
 
+async def _register_again(call: Call, agent_id: str) -> Response:
+    body: AgentIn = call.body
+    caller = agents.registering_in(call.caller, body.tenant_id or "")
+    return await _response(call, await agents.get(call.team, caller, agent_id))
+
+
 _TAG = "agents"
 _FILTERS = (
     Param("status", "Only agents with this status.", choices=tuple(status.value for status in AgentStatus)),
@@ -108,7 +114,16 @@ _FILTERS = (
     Param("capability", "Only agents with this capability."),
 )
 ROUTES = (
-    Route("POST", "/agents/register", register, "Register an agent", _TAG, {200: AgentInfo}, body=AgentIn),
+    Route(
+        "POST",
+        "/agents/register",
+        register,
+        "Register an agent",
+        _TAG,
+        {200: AgentInfo},
+        body=AgentIn,
+        again=_register_again,
+    ),
     Route("GET", "/agents", list_page, "List agents", _TAG, {200: list[AgentInfo]}, query=_FILTERS),
     Route(
         "GET", "/agents/{agent_id}/record", get, "Get an agent's record", _TAG, {200: AgentInfo}, while_suspended=True

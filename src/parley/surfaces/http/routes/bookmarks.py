@@ -38,6 +38,10 @@ async def open_(call: Call) -> Response:
     return _response(placed)
 
 
+async def _open_again(call: Call, holder: str) -> Response:
+    return _response(await bookmarks.get_as_holder(call.team, call.caller, *_which(call), holder))
+
+
 async def save(call: Call) -> Response:
     body: BookmarkIn = call.body
     agent_id, name = _which(call)
@@ -66,6 +70,7 @@ ROUTES = (
         {200: Bookmark},
         body=BookmarkOpenIn,
         body_optional=True,
+        again=_open_again,
     ),
     Route("PUT", _ONE, save, "Save an agent's bookmark", _TAG, {200: Bookmark}, body=BookmarkIn),
     Route("GET", _ONE, get, "Get an agent's bookmark", _TAG, {200: Bookmark}),

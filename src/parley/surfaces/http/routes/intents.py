@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from parley.app.team.intents import intents
 from parley.app.team.intents.intents import IntentDraft
 from parley.domain.directory.intent import IntentStatus
-from parley.domain.errors.errors import Invalid, Problem
+from parley.domain.errors.errors import Invalid, NotFound, Problem
 from parley.surfaces.http.headers import IF_MATCH, TRACEPARENT, needed_version, with_trace
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.listing import encoded, json_list
@@ -64,6 +64,10 @@ async def _create_again(call: Call, intent_id: str) -> Response:
     return _response(201, await intents.get(call.team, call.caller, intent_id))
 
 
+async def _change_again(call: Call, intent_id: str) -> Response:
+    return _response(200, await intents.get(call.team, call.caller, intent_id))
+
+
 async def patch(call: Call) -> Response:
     patches = openintent.patches_of(call.body)
     version = needed_version(call.request)
@@ -87,6 +91,14 @@ async def assign(call: Call) -> Response:
     intent_id = call.params["intent_id"]
     assignment = await intents.assign(call.team, with_trace(call), intent_id, agent, body.role)
     return json(200, openintent.assignment_of(intent_id, assignment))
+
+
+async def _assign_again(call: Call, agent: str) -> Response:
+    intent_id = call.params["intent_id"]
+    for assignment in await intents.assignments(call.team, call.caller, intent_id):
+        if assignment.agent_id == agent:
+            return json(200, openintent.assignment_of(intent_id, assignment))
+    raise NotFound(f"{agent} is no longer assigned to this intent")
 
 
 async def unassign(call: Call) -> Response:
@@ -139,6 +151,7 @@ ROUTES = (
         body=StateIn,
         headers=_CHANGES,
         refusals=(428,),
+        again=_change_again,
     ),
     Route(
         "POST",
@@ -150,6 +163,7 @@ ROUTES = (
         body=IntentStatusIn,
         headers=_CHANGES,
         refusals=(428,),
+        again=_change_again,
     ),
     Route(
         "POST",
@@ -160,6 +174,7 @@ ROUTES = (
         {200: Assignment},
         body=AssignIn,
         headers=(TRACEPARENT,),
+        again=_assign_again,
     ),
     Route("GET", _INTENT + "/agents", assignments, "List assigned agents", _TAG, {200: list[Assignment]}),
     Route(
