@@ -110,6 +110,7 @@ FILES: dict[str, bytes] = {
 }
 
 
+@pytest.mark.requirement("D-READ-TYPES")
 def test_a_file_that_names_nobody_by_an_empty_mapping_is_named_and_not_handed_over(stage: Stage) -> None:
     path = stage.inbox("codex") / "nobody.yaml"
     path.write_bytes(message(to="{}"))

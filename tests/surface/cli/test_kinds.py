@@ -16,6 +16,7 @@ def test_all_kinds_are_listed_with_their_answers(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("kind", Kind)
+@pytest.mark.requirement("D-KINDS")
 def test_a_kind_is_shown_with_every_field(stage: Stage, kind: Kind) -> None:
     shown, as_json = stage.run("kinds", kind).out, stage.run("kinds", kind, "--json").json
 
@@ -25,6 +26,7 @@ def test_a_kind_is_shown_with_every_field(stage: Stage, kind: Kind) -> None:
     assert ("The body is free text." in shown) is not bool(kind.spec.fields)
 
 
+@pytest.mark.requirement("D-KINDS")
 def test_a_template_that_was_filled_in_can_be_sent(stage: Stage) -> None:
     template = stage.run("kinds", "review_lgtm", "--template").out
     filled = template.replace("result:", "result: pass").replace("ready:", "ready: true")

@@ -102,6 +102,7 @@ def test_an_outbox_shows_to_whom_newest_first(stage: Stage) -> None:
     assert stage.run("outbox", "-a", "gemini").out == "The outbox of gemini is empty.\n"
 
 
+@pytest.mark.requirement("D-INBOX-ALL")
 def test_the_inboxes_of_all_agents_are_one_table(stage: Stage) -> None:
     sent = stage.send(to="codex,gemini")
 
@@ -117,6 +118,7 @@ def test_the_inboxes_of_all_agents_are_one_table(stage: Stage) -> None:
     ]
 
 
+@pytest.mark.requirement("D-INBOX-ALL")
 def test_the_inboxes_of_all_projects_are_one_table(stage: Stage) -> None:
     stage.run("init", "web", "--agents", "qa")
     assert stage.run("inbox", "--all-projects").out == "4 inboxes, all empty.\n"
@@ -136,6 +138,7 @@ def test_an_inbox_that_cannot_be_read_does_not_hide_the_others(stage: Stage) -> 
     assert (ran.code, "gemini" in ran.out, "inbox of codex" in ran.err) == (0, True, True)
 
 
+@pytest.mark.requirement("D-OUTBOX-WAITING")
 def test_an_outbox_shows_who_owes_an_answer(stage: Stage) -> None:
     sent = stage.send(to="codex,gemini")
     stage.send("--type", "notification")
@@ -165,6 +168,7 @@ def test_what_is_owed_to_every_agent_is_one_list_with_late_ones_first(stage: Sta
     assert [line.split()[2:4] for line in lines[2:]] == [["claude", "codex"], ["gemini", "claude"]]
 
 
+@pytest.mark.requirement("D-OUTBOX-WAITING")
 def test_a_late_answer_is_marked(stage: Stage) -> None:
     old = a_file(id="old-a8f3", from_="claude", to="codex", type="question", priority="P0")
     (stage.agent("claude") / "outbox" / "old.yaml").write_bytes(old)
@@ -242,6 +246,7 @@ def test_read_of_a_structured_body_shows_its_fields(stage: Stage) -> None:
     )
 
 
+@pytest.mark.requirement("D-THREAD-WORDS")
 def test_a_thread_shows_who_said_what(stage: Stage) -> None:
     first = stage.send("--body", "Internal calls.\nWe decide today.", subject="mTLS or JWT?")
     second = stage.run("reply", first["id"], "-a", "codex", "--body", "JWT", "--json").json

@@ -76,6 +76,7 @@ def test_a_conversation_without_a_review_is_an_error(stage: Stage) -> None:
 
 
 @pytest.mark.requirement("S3-REVIEW-GATE-CI")
+@pytest.mark.requirement("D-REVIEW-GATE-EXIT")
 def test_the_gate_is_open_only_for_an_approved_change(stage: Stage) -> None:
     asked = ask(stage)
     assert gate(stage, asked) == (1, "not approved: codex has not approved")
@@ -88,6 +89,7 @@ def test_the_gate_is_open_only_for_an_approved_change(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("fields", [FAIL, ("quality_gate_result=fail", "merge_ready=true"), (PASS[0], FAIL[1])])
+@pytest.mark.requirement("D-REVIEW-LGTM")
 def test_an_lgtm_that_says_fail_or_not_ready_is_no_approval(stage: Stage, fields: tuple[str, str]) -> None:
     asked = ask(stage)
 
@@ -103,6 +105,7 @@ def test_an_lgtm_that_says_fail_or_not_ready_is_no_approval(stage: Stage, fields
 
 
 @pytest.mark.parametrize("agent", ["claude", "gemini"])
+@pytest.mark.requirement("D-REVIEW-ASKED")
 def test_who_was_not_asked_approves_nothing(stage: Stage, agent: str) -> None:
     asked = ask(stage)
     stage.send(
@@ -114,6 +117,7 @@ def test_who_was_not_asked_approves_nothing(stage: Stage, agent: str) -> None:
     assert "note: " in stage.run("review", "status", asked["id"], "-a", "claude").out
 
 
+@pytest.mark.requirement("D-REVIEW-ASKED")
 def test_several_reviewers_are_listed_and_all_have_to_approve(stage: Stage) -> None:
     asked = ask(stage, to="codex,gemini")
     say(stage, asked["id"], "codex", "review_lgtm", *PASS)
@@ -125,6 +129,7 @@ def test_several_reviewers_are_listed_and_all_have_to_approve(stage: Stage) -> N
     assert gate(stage, asked) == (1, "not approved: gemini has not approved")
 
 
+@pytest.mark.requirement("D-REVIEW-FINDINGS")
 def test_a_packet_is_written_counted_and_sent(stage: Stage) -> None:
     asked = ask(stage)
     words = ["--finding", "critical: A race", "--finding", "nit: A name"]

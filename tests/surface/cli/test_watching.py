@@ -240,6 +240,7 @@ def test_what_a_message_says_never_becomes_part_of_the_command(stage: Stage) -> 
     assert not (stage.here / "pwned").exists()
 
 
+@pytest.mark.requirement("D-INBOX-ALL")
 def test_several_agents_and_projects_are_watched_at_once(stage: Stage) -> None:
     stage.run("init", "web", "--agents", "codex,qa")
     one = stage.send("-p", "demo", to="codex,gemini")

@@ -39,6 +39,7 @@ def test_next_shows_the_message_and_how_to_finish_it(stage: Stage) -> None:
 
 
 @pytest.mark.requirement("S1-EXPECTED-RESPONSE-SHOWN")
+@pytest.mark.requirement("D-NEXT-EXPECTED")
 def test_next_names_the_expected_answer_with_its_fields(stage: Stage) -> None:
     fields = ["--set", "pr=1", "--set", "branch=b", "--set", "diff_summary=d"]
     review = stage.send("--type", "review_request", *fields)

@@ -64,6 +64,7 @@ async def test_what_needs_no_key_is_rendered_once(
     assert (second.status, second.body) == (first.status, first.body) == (200, first.body)
 
 
+@pytest.mark.requirement("CHAN-HALF-CLOSED")
 @with_server
 async def test_twenty_posts_of_a_client_that_stops_sending_are_answered(server: LiveServer) -> None:
     # A60: half-closed sockets, as `nc -N` makes them

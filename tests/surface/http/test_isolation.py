@@ -225,6 +225,7 @@ async def stage(server: LiveServer, walk: Walk) -> tuple[Client, Client, list[st
 
 
 @pytest.mark.parametrize("reader", ["bob", "amy"])
+@pytest.mark.requirement("GOV-ISOLATION-TEXT")
 @with_server
 async def test_no_field_of_any_route_carries_text_to_another_unit(
     server: LiveServer, reader: str, monkeypatch: pytest.MonkeyPatch
@@ -264,6 +265,7 @@ async def test_no_field_of_any_route_carries_text_to_another_unit(
 # ---------------------------------------------------------------- what the rule says, one sentence each
 
 
+@pytest.mark.requirement("GOV-ISOLATION-INTENT")
 @with_server
 async def test_a_new_intent_is_open_to_its_creators_unit_and_closed_to_the_others(server: LiveServer) -> None:
     alice = await place(server, "alice", org_unit="sales")
@@ -311,6 +313,7 @@ async def test_a_broadcast_on_the_intent_of_a_unit_reaches_that_unit(server: Liv
     assert refused(await alice.post(f"/channels/{channel}/messages", {"to": "bob", "payload": {}}))[0] == 403
 
 
+@pytest.mark.requirement("GOV-ISOLATION-ASSIGNED")
 @with_server
 async def test_an_assignment_does_not_open_an_intent_to_a_unit_that_is_kept_apart(server: LiveServer) -> None:
     alice = await place(server, "alice", org_unit="sales")
@@ -343,6 +346,7 @@ async def test_an_intent_of_the_tenant_is_read_by_all_units_and_written_where_ev
     assert refused(await alice.post(f"{about}/acl/entries", {"principal_id": "bob"})) == (403, "forbidden")
 
 
+@pytest.mark.requirement("GOV-ISOLATION-ASSIGNED")
 @with_server
 async def test_an_agent_of_another_unit_is_listed_by_name_with_what_an_admin_has_set(server: LiveServer) -> None:
     alice = await place(server, "alice", org_unit="sales")

@@ -61,6 +61,7 @@ def largest(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.both_stores
+@pytest.mark.requirement("CHAN-12-BYTES")
 @with_server
 async def test_every_list_is_complete_and_goes_out_in_bounded_pieces(server: LiveServer, largest: list[int]) -> None:
     alice = await server.client("alice")
@@ -84,6 +85,7 @@ async def test_every_list_is_complete_and_goes_out_in_bounded_pieces(server: Liv
 
 
 @pytest.mark.both_stores
+@pytest.mark.requirement("CHAN-12-BYTES")
 @with_server
 async def test_a_page_with_a_limit_ends_where_it_is_a_lot_and_the_cursor_goes_on(server: LiveServer) -> None:
     alice = await server.client("alice")

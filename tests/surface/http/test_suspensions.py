@@ -125,6 +125,7 @@ def test_the_routes_that_a_suspended_agent_reaches_are_its_status_and_those_that
 @pytest.mark.parametrize(
     ("what", "name"), [("agent", "alice"), ("org_unit", "engineering"), ("tenant", "")], ids=["agent", "unit", "tenant"]
 )
+@pytest.mark.requirement("GOV-SUSPENDED-READS", "GOV-SUSPENDED-KEYS")
 @with_server
 async def test_a_suspended_agent_reaches_no_route_but_its_own_status(
     server: LiveServer, what: str, name: str, monkeypatch: pytest.MonkeyPatch
@@ -152,6 +153,7 @@ async def test_a_suspended_agent_reaches_no_route_but_its_own_status(
 
 
 @pytest.mark.parametrize("verb", ["reply", "batch", "ask"])
+@pytest.mark.requirement("GOV-SUSPENDED-READS")
 @with_server
 async def test_what_is_wrong_with_a_message_is_not_told_to_a_suspended_agent(server: LiveServer, verb: str) -> None:
     # Whether it is a request, what the channel is like, which field is missing: each of them would be read
@@ -164,6 +166,7 @@ async def test_what_is_wrong_with_a_message_is_not_told_to_a_suspended_agent(ser
     assert refused(await alice.get("/agents/bob/record")) == (403, "suspended")
 
 
+@pytest.mark.requirement("GOV-SUSPENDED-COMMITS")
 @with_server
 async def test_a_suspended_agent_deletes_nothing_registers_nothing_and_takes_nothing_along(server: LiveServer) -> None:
     alice, _ = await pair(server)
@@ -190,6 +193,7 @@ async def test_a_suspended_agent_deletes_nothing_registers_nothing_and_takes_not
     assert (await admin.delete("/agents/alice")).status == 200
 
 
+@pytest.mark.requirement("GOV-SUSPENDED-COMMITS", "GOV-SUSPENDED-KEYS")
 @with_server
 async def test_every_commit_is_refused_also_when_the_body_names_the_suspended_agent(server: LiveServer) -> None:
     await pair(server)
@@ -202,6 +206,7 @@ async def test_every_commit_is_refused_also_when_the_body_names_the_suspended_ag
     assert (await service.post(MESSAGES, {**body, "sender": "bob", "to": "bob"})).status == 201
 
 
+@pytest.mark.requirement("GOV-SUSPENDED-READS")
 @with_server
 async def test_what_was_answered_before_is_not_told_again_to_a_suspended_agent(server: LiveServer) -> None:
     alice, _ = await pair(server)
@@ -215,6 +220,7 @@ async def test_what_was_answered_before_is_not_told_again_to_a_suspended_agent(s
 @pytest.mark.parametrize(
     "path", [f"/channels/{CHANNEL}/subscribe", "/intents/intent_1/subscribe", "/agents/alice/subscribe"]
 )
+@pytest.mark.requirement("GOV-SUSPENDED-STREAMS")
 @with_server
 async def test_the_open_streams_of_a_suspended_agent_end_at_once(server: LiveServer, path: str) -> None:
     alice, _ = await pair(server)
@@ -225,6 +231,7 @@ async def test_the_open_streams_of_a_suspended_agent_end_at_once(server: LiveSer
         assert (await events.next(AT_ONCE)).event == "revoked"
 
 
+@pytest.mark.requirement("GOV-SUSPENDED-STREAMS")
 @with_server
 async def test_a_long_poll_of_a_suspended_agent_ends_with_nothing(server: LiveServer) -> None:
     alice, _ = await pair(server)

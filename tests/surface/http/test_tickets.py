@@ -21,6 +21,7 @@ async def _ticket(client: Client, path: str = STREAM) -> str:
     return str(answer.json["ticket"])
 
 
+@pytest.mark.requirement("CHAN-SUB-TICKET")
 @with_server
 async def test_a_ticket_opens_its_stream_without_a_key_once(server: LiveServer) -> None:
     bob, alice = await server.client("bob"), await server.client("alice")
@@ -47,6 +48,7 @@ async def test_of_many_that_use_a_ticket_at_once_one_gets_the_stream(server: Liv
     assert sorted(await asyncio.gather(*[opened() for _ in range(5)])) == [200, 401, 401, 401, 401]
 
 
+@pytest.mark.requirement("CHAN-SUB-TICKET")
 @with_server
 async def test_a_ticket_is_for_its_path_its_time_and_its_key(server: LiveServer) -> None:
     browser = server.with_key("")

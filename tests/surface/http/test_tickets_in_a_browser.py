@@ -44,6 +44,7 @@ async def heard(page: Page, number: int) -> list[Any]:
     return messages
 
 
+@pytest.mark.requirement("CHAN-SUB-TICKET-ORIGIN")
 @with_server
 async def test_a_page_of_the_server_follows_a_stream_and_goes_on_after_its_last_event(
     server: LiveServer,
@@ -72,6 +73,7 @@ async def test_a_page_of_the_server_follows_a_stream_and_goes_on_after_its_last_
         assert [text["text"] for _, text in await heard(page, 2)] == ["two", "three"]
 
 
+@pytest.mark.requirement("CHAN-SUB-TICKET-ORIGIN")
 @with_server
 async def test_a_page_of_another_site_gets_no_stream_even_with_a_ticket(server: LiveServer) -> None:
     bob = await server.client("bob")

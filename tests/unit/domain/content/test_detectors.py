@@ -162,6 +162,7 @@ def test_a_payment_card_is_found_in_the_groups_that_are_printed(by: str) -> None
 
 
 @pytest.mark.parametrize("by", [".", "/", "_", ", ", " - ", "\n", "\u2009", "\u00b7", "::"])
+@pytest.mark.requirement("GOV-CONTENT-DISGUISED")
 def test_a_payment_card_is_found_whatever_parts_its_groups(by: str) -> None:
     american, number = card("37", 15), card("4", 16)
 
@@ -187,6 +188,7 @@ def test_a_payment_card_is_found_as_a_number_of_json(number: str) -> None:
 
 
 @pytest.mark.parametrize("number", CARDS)
+@pytest.mark.requirement("GOV-CONTENT-DISGUISED")
 def test_a_payment_card_is_found_beside_letters_and_before_decimals(number: str) -> None:
     for form in ("x{}y", "card{}", "visa{}exp", "no{}", "{}USD", "{}.5", "{}.25 EUR", "1/{}", "{}/7", "n1x{}", "{}x2"):
         text = form.format(number)
@@ -258,6 +260,7 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.requirement("GOV-CONTENT-DISGUISED")
 def test_what_is_found_is_found_encoded_as_well(encoding: str) -> None:
     encode = ENCODINGS[encoding]
     for secret, found in ((CARDS[0], PAYMENT_CARD), (grouped(CARDS[0]), PAYMENT_CARD), (IBANS[0], IBAN), (SSN, US_SSN),
@@ -323,6 +326,7 @@ def test_a_secret_is_found_in_every_usual_spelling(text: str, finding: Detection
 
 
 @pytest.mark.parametrize("text", KNOWN_MISSES.values(), ids=KNOWN_MISSES)
+@pytest.mark.requirement("GOV-CONTENT-MISSES")
 def test_what_is_said_to_be_missed_is_missed(text: str) -> None:
     assert findings([text]) == ()
 

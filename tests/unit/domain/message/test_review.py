@@ -273,6 +273,7 @@ def test_a_gate_that_a_reviewer_failed_stays_failed_until_it_speaks_again() -> N
     assert follow(*refused, lgtm()).approved
 
 
+@pytest.mark.requirement("D-REVIEW-BY-REVIEWER")
 def test_findings_are_kept_by_reviewer() -> None:
     packets = {"codex.yaml": packet_of(("F-1", "P0")), "gemini.yaml": packet_of(("F-1", "P3"))}
     told = [

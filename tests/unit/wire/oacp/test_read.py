@@ -66,6 +66,7 @@ ALLOWED = {
 
 @pytest.mark.parametrize("name", [*REQUIRED, *OPTIONAL])
 @pytest.mark.parametrize("value", WRONG)
+@pytest.mark.requirement("D-READ-TYPES")
 def test_a_field_of_the_wrong_type_makes_a_bad_file_that_names_it(name: str, value: str) -> None:
     content = a_file(**{"from_" if name == "from" else name: value})
 

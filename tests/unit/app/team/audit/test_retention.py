@@ -99,6 +99,7 @@ async def test_a_lot_goes_in_pieces(rig: Rig, monkeypatch: pytest.MonkeyPatch) -
     assert (await checked(rig)).bad is None
 
 
+@pytest.mark.requirement("GOV-CLOCK")
 @with_rig
 async def test_without_a_limit_and_while_the_clock_is_in_doubt_nothing_goes(
     rig: Rig, monkeypatch: pytest.MonkeyPatch

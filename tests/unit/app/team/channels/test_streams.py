@@ -366,6 +366,7 @@ async def test_a_quiet_stream_says_now_and_then_that_it_is_there(rig: Rig, monke
 # ---------------------------------------------------------------- only what the reader may see is read
 
 
+@pytest.mark.requirement("CHAN-12-UNREAD")
 @with_rig
 async def test_hidden_messages_are_passed_over_without_being_read(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     await a_channel(rig)

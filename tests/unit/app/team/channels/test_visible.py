@@ -64,6 +64,7 @@ async def test_an_intents_scope_is_its_own_events_and_channels(rig: Rig) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.requirement("CHAN-12-UNREAD")
 @with_rig
 async def test_the_time_of_a_search_does_not_tell_whether_hidden_messages_have_the_word(rig: Rig) -> None:
     # A7, for search: of two searches without a result, the one that hits hidden messages cannot be told by its time.

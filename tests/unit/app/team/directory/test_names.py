@@ -85,6 +85,7 @@ async def test_a_name_given_to_an_agent_and_a_person_at_the_same_moment_is_refus
         assert sorted(map(type, outcomes), key=str) == [type(None), NameTaken]
 
 
+@pytest.mark.requirement("GOV-ACTOR-KIND")
 @with_rig
 async def test_only_the_key_of_a_person_speaks_under_its_name(rig: Rig) -> None:
     await check_speaks_for_no_person(rig.team, DEFAULT_TENANT, "ann")  # an agent that never registered

@@ -252,6 +252,7 @@ async def test_an_idle_pass_writes_nothing(rig: Rig, monkeypatch: pytest.MonkeyP
     assert written == []
 
 
+@pytest.mark.requirement("GOV-CLOCK")
 @with_rig
 async def test_nothing_ends_by_the_clock_while_the_wall_has_jumped(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     await rig.intent()
