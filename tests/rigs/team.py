@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
+import pytest
+
 from parley.adapters.data.signatures import Ed25519Signer
 from parley.adapters.sqlite.team.store import SqliteTeamStore
 from parley.app.team.channels import posting
@@ -51,7 +53,7 @@ from parley.domain.directory.callers import (
 from parley.domain.directory.intent import Intent, IntentStatus, Task
 from parley.domain.message.message import Pattern
 from parley.domain.record import Record
-from parley.domain.store.changes import TeamChanges
+from parley.domain.store.changes import Committed, TeamChanges
 from parley.domain.store.limits import TeamLimits
 from parley.domain.times import stamp
 from parley.ports.team import TeamStore
@@ -367,6 +369,18 @@ def in_loop(test: AsyncTest) -> Callable[..., None]:
 def venue(rig: Rig, agent: str, channel_id: str = CHANNEL) -> Callable[[], Awaitable[posting.Venue]]:
     """The channel that an agent says something in, for who decides without committing."""
     return lambda: posting.venue_of(rig.team, rig.caller(agent), channel_id)
+
+
+def before_the_commit(rig: Rig, monkeypatch: pytest.MonkeyPatch, change: Callable[[Rig], Awaitable[None]]) -> None:
+    """Let something happen between the next decision and its commit."""
+    commit = rig.store.commit
+
+    async def late(changes: TeamChanges) -> Committed:
+        monkeypatch.setattr(rig.store, "commit", commit)
+        await change(rig)
+        return await commit(changes)
+
+    monkeypatch.setattr(rig.store, "commit", late)
 
 
 def with_rig(test: AsyncTest) -> Callable[..., None]:

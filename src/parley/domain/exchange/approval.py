@@ -197,6 +197,11 @@ def deciders_of(approval: Approval, approvers: tuple[str, ...], *, self_approval
     return tuple([user for user in dict.fromkeys((*own, *others)) if user not in ("", NOBODY)])
 
 
+def handed_over(approval: Approval, user: str) -> Approval:
+    """The approval for the person whom its agent acts for from now on, who has not been told of it yet."""
+    return replace(approval, user=user, told_at="", reminded_at="", mail_again="")
+
+
 def check_decidable(approval: Approval, decision: Decision, given_digest: str, now: str) -> None:
     """Refuse what was decided before, what nobody saw as it is now, and more rounds than there are."""
     if not approval.pending:

@@ -13,6 +13,7 @@ from parley.app.team.retry import committed
 from parley.app.team.rules.docket import TeamDocket, commit
 from parley.app.team.rules.governing import PersonDecision
 from parley.app.team.state.suspended import check_not_suspended
+from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.post import PostDraft
 from parley.domain.directory.callers import Caller, KeyKind
 from parley.domain.errors.errors import Invalid, NotFound, Problem
@@ -136,6 +137,7 @@ async def _speak(team: Team, caller: Caller, approval_id: str, deciding: Approva
     docket = await TeamDocket.open(team, caller.tenant)
     await check_not_suspended(team.store, caller)  # the docket depends on the suspensions already
     approval = await _checked(docket, caller, approval_id, deciding)
+    await _check_place(team, approval)
     draft, answers = held_draft(team, approval), deciding.decision is Decision.ANSWER
     if answers:
         if not deciding.answer:
@@ -150,6 +152,14 @@ async def _speak(team: Team, caller: Caller, approval_id: str, deciding: Approva
         (team.new_id("msg"),),
         PersonDecision(docket, None if answers else approval, approval if answers else None, deciding.note),
     )
+
+
+async def _check_place(team: Team, approval: Approval) -> None:
+    """Refuse what a person wrote in place of an agent that acts for somebody else by now."""
+    record = await team.store.get(AgentRecord, approval.tenant_id, approval.agent) if approval.human else None
+    if record is not None and record.attributes.user_id != approval.user:
+        detail = f"{approval.agent} no longer acts for {approval.user}"
+        raise NotReleasable(detail, hint="reject it", facts={"approval": approval.id})
 
 
 async def _reject(team: Team, caller: Caller, approval_id: str, deciding: ApprovalDecision) -> Approval:

@@ -21,6 +21,7 @@ from parley.domain.directory.callers import AgentStatus, KeyKind, Role, party_na
 from parley.domain.errors.errors import Conflict, NotFound, Problem, Stale
 from parley.domain.errors.rules import CrossEnterpriseBlocked
 from parley.domain.errors.team import AgentGone, QuotaExceeded, ScopeRequired, TargetForbidden, WrongSender
+from parley.domain.exchange.approval import Approval, handed_over
 from parley.domain.rules.isolation import public_part
 from parley.domain.store.changes import TeamChanges
 from parley.domain.times import stamp
@@ -135,14 +136,17 @@ async def _register(
     units: tuple[OrgUnits, ...] = ()
     audits: tuple[AuditDraft, ...] = ()
     before = earlier.attributes if earlier else UNKNOWN_ATTRIBUTES
+    handed: tuple[Approval, ...] = ()
     if record.attributes != before:
         units = await _units(team, caller.tenant, record.attributes.org_unit)
         audits = (_attributes_audit(team, caller, record),)
+    if record.attributes.user_id != before.user_id:
+        handed = await _handed_over(team, record)
     entry = team.entry(caller, "agent_registered", record.id, **facts)
     changes = TeamChanges(
         caller.tenant,
         expects=expects,
-        puts=(record, *granted, *units),
+        puts=(record, *granted, *units, *handed),
         drops=forgotten,
         entries=(entry,),
         audits=audits,
@@ -156,6 +160,20 @@ async def _units(team: Team, tenant: str, name: str) -> tuple[OrgUnits, ...]:
     units = await team.store.get(OrgUnits, tenant, org_units.ALL) or OrgUnits(id=org_units.ALL, tenant_id=tenant)
     changed = org_units.with_unit(units, name)
     return () if changed is units else (changed,)
+
+
+async def _handed_over(team: Team, record: AgentRecord) -> tuple[Approval, ...]:
+    """The held messages of an agent, for the person whom it acts for now. What a person wrote stays that person's."""
+    handed: list[Approval] = []
+    after = ""
+    while page := await team.store.children(Approval, record.tenant_id, "pending", after=after, limit=_PAGE):
+        handed += [
+            handed_over(approval, record.attributes.user_id)
+            for approval in page
+            if approval.agent == record.id and not approval.human
+        ]
+        after = page[-1].id
+    return tuple(handed)
 
 
 def _attributes_audit(team: Team, caller: Caller, record: AgentRecord) -> AuditDraft:

@@ -76,6 +76,7 @@ class IntentDraft(NamedTuple):
 
 async def create(team: Team, caller: Caller, draft: IntentDraft) -> Intent:
     """Create an intent. Its creator is its admin; all agents of its unit may write until access is restricted."""
+    await _check_known(team, caller, draft)
     if await team.store.count(Intent, caller.tenant, "") >= team.limits.intents_per_tenant:
         raise QuotaExceeded(f"there are at most {team.limits.intents_per_tenant} intents")
     now = team.at()

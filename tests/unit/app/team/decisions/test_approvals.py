@@ -10,9 +10,12 @@ from parley.app.team.channels import posting
 from parley.app.team.channels.posting import Held
 from parley.app.team.decisions import approvals
 from parley.app.team.decisions.approvals import ApprovalDecision
+from parley.app.team.directory import agents
 from parley.app.team.rules import suspensions
 from parley.app.team.rules.docket import TeamDocket
 from parley.app.team.work import sweep
+from parley.domain.agents.agent import AgentDraft
+from parley.domain.agents.party import Attributes
 from parley.domain.channel.post import Post
 from parley.domain.content.classification import Classification, ContentPattern, OnOver
 from parley.domain.directory.callers import DEFAULT_TENANT, SYSTEM, Caller, KeyKind
@@ -39,7 +42,7 @@ from tests.rigs.governed import (
     waiting,
 )
 from tests.rigs.lists import collect
-from tests.rigs.team import CHANNEL, Rig, with_rig
+from tests.rigs.team import CHANNEL, Rig, before_the_commit, with_rig
 from tests.samples.governed import an_approval
 
 pytestmark = pytest.mark.both_stores
@@ -479,3 +482,74 @@ async def test_a_question_that_was_waited_for_can_be_approved_long_after_nobody_
     assert done.status is ApprovalStatus.APPROVED
     (post,) = await posts(rig)
     assert post.expires_at == ""
+
+
+# ---------------------------------------------------------------- another owner
+
+
+async def give_to_ben(rig: Rig) -> None:
+    """An admin lets alice act for ben."""
+    attributes = Attributes(org_unit="engineering", user_id="ben")
+    await agents.register(rig.team, ADMIN, AgentDraft("alice", attributes=attributes))
+
+
+@pytest.mark.requirement("GOV-APPROVE-OWNER")
+@with_rig
+async def test_who_an_agent_acts_for_now_decides_about_what_was_held_before(rig: Rig) -> None:
+    await two_agents(rig)
+    approval = await held(rig, "alice", "bob")
+    other = await held(rig, "bob", "alice")
+    await give_to_ben(rig)
+
+    assert (await refusal(decide(rig, "ann", approval))).code == "not_found"
+    assert await collect(approvals.list_page(rig.team, person("ann"))) == []
+    assert await approvals.deciders(rig.team, await waiting(rig, approval)) == ("ben",)
+    assert (await waiting(rig, approval)).told_at == ""  # ben has not been told yet
+    assert (await waiting(rig, other)).version == 1  # as it was
+    await decide(rig, "ben", approval)
+
+    (post,) = await posts(rig)
+    assert metadata_of(post)["ocip"]["source_agent"]["user_id"] == "ben"
+
+
+@with_rig
+async def test_the_first_person_of_an_agent_decides_about_what_was_held_before(rig: Rig) -> None:
+    await two_agents(rig)
+    await place(rig, "newcomer")
+    approval = await held(rig, "newcomer", "bob")
+    assert await approvals.deciders(rig.team, approval) == ()
+
+    attributes = Attributes(org_unit="engineering", user_id="ann")
+    await agents.register(rig.team, ADMIN, AgentDraft("newcomer", attributes=attributes))
+
+    assert await approvals.deciders(rig.team, await waiting(rig, approval)) == ("ann",)
+
+
+@with_rig
+async def test_an_owner_who_is_replaced_at_the_moment_of_the_decision_decides_nothing(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await two_agents(rig)
+    for decision in (Decision.APPROVE, Decision.ANSWER, Decision.REJECT):
+        await place(rig, "alice", user_id="ann")
+        approval = await held(rig, "alice", "bob", f"We promise {decision}.")
+        before_the_commit(rig, monkeypatch, give_to_ben)
+
+        assert (await refusal(decide(rig, "ann", approval, decision))).code == "not_found"
+        assert (await waiting(rig, approval)).pending
+    assert await posts(rig) == []
+
+
+@with_rig
+async def test_what_a_person_wrote_in_the_place_of_an_agent_is_not_released_once_that_is_another_persons(
+    rig: Rig,
+) -> None:
+    await two_agents(rig)
+    await place(rig, "bob", org_unit="sales", user_id="ben")
+    await put_policy(rig, cross_org=CrossOrg.APPROVAL)
+    approval = await held(rig, person("ann", "alice"), "bob")
+    assert approval.human
+    await give_to_ben(rig)
+
+    assert (await refusal(decide(rig, "ann", approval))).code == "not_releasable"
+    assert (await decide(rig, "ann", approval, Decision.REJECT)).status is ApprovalStatus.REJECTED

@@ -26,9 +26,8 @@ from parley.domain.errors.errors import Forbidden, Invalid, NotFound
 from parley.domain.errors.rules import Denied
 from parley.domain.message.message import Pattern
 from parley.domain.rules.policy import CrossOrg
-from parley.domain.store.changes import Committed, TeamChanges
 from tests.rigs.governed import place, put_policy
-from tests.rigs.team import CHANNEL, INTENT, Rig, with_rig
+from tests.rigs.team import CHANNEL, INTENT, Rig, before_the_commit, with_rig
 
 NOTE = PostDraft(Pattern.NOTIFY, b"{}")
 
@@ -128,18 +127,6 @@ VERBS: dict[str, Callable[[Rig, Caller], Awaitable[object]]] = {
     "denial": lambda rig, who: access_lists.deny(rig.team, who, INTENT, "areq_2"),
     "subscription": lambda rig, who: subscriptions.create(rig.team, who, SubscriptionDraft(intent_id=INTENT)),
 }
-
-
-def before_the_commit(rig: Rig, monkeypatch: pytest.MonkeyPatch, change: Callable[[Rig], Awaitable[None]]) -> None:
-    """Let something happen between the next decision and its commit."""
-    commit = rig.store.commit
-
-    async def late(changes: TeamChanges) -> Committed:
-        monkeypatch.setattr(rig.store, "commit", commit)
-        await change(rig)
-        return await commit(changes)
-
-    monkeypatch.setattr(rig.store, "commit", late)
 
 
 @pytest.mark.both_stores
