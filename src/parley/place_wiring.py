@@ -67,6 +67,16 @@ def find_bound_project(settings: Settings, home: str) -> Value | None:
     return Value("project", names[0], f"repo_path in {home}/projects/{names[0]}/workspace.json")
 
 
+def find_bound_place(settings: Settings) -> tuple[str, str] | None:
+    """Home and project that the working directory is bound to, if the project is there."""
+    home = find_home(settings).value
+    bound = find_bound_project(settings, home)
+    existing = projects(home)
+    if bound is None and _bound(settings).home is not None and len(existing) == 1:
+        return home, existing[0]
+    return (home, bound.value) if bound is not None and bound.value in existing else None
+
+
 def only_project(home: str) -> str:
     """The only project of a home, wherever the working directory is."""
     existing = projects(home)

@@ -12,7 +12,7 @@ from parley.adapters.process import SystemClock, SystemIds, monotonic, wall_time
 from parley.app.mailbox.kernel import Kernel, drive
 from parley.domain.errors.errors import ParleyError, UnknownSender
 from parley.domain.names import agent_name
-from parley.place_wiring import find_bound_project, find_home, find_project, only_project
+from parley.place_wiring import find_bound_place, find_bound_project, find_home, find_project, only_project
 from parley.settings import Settings, Value, checkpoints_directory, load
 from parley.wire.oacp.format import OacpFormat
 
@@ -42,6 +42,7 @@ __all__ = [
     "default_policy",
     "drive",
     "find_agent",
+    "find_bound_place",
     "find_bound_project",
     "find_home",
     "find_mailboxes",
@@ -49,6 +50,7 @@ __all__ = [
     "find_project",
     "find_server",
     "governance_files",
+    "make_own_home",
     "monotonic",
     "open_data",
     "open_kernel",
@@ -202,6 +204,13 @@ def create_project(
     from parley.adapters.files import layout
 
     return layout.create_project(home, project, agents, at=SystemClock().now().at, repo=repo, shared=shared)
+
+
+def make_own_home(folder: str) -> str:
+    """A home of mailboxes inside a repository."""
+    from parley.adapters.files import layout
+
+    return layout.make_own_home(folder)
 
 
 def add_agent(home: str, project: str, agent: str, *, runtime: str = "", shared: bool = False) -> AddedAgent:

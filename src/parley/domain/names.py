@@ -48,6 +48,15 @@ def is_loopback(host: str) -> bool:
     return len(parts) == 4 and numbers and parts[0] == "127"
 
 
+def name_from(text: str) -> str:
+    """A name that is as close to `text` as the rules allow; "" when nothing of it can be used."""
+    allowed = "".join(character if character in _CHARACTERS else "-" for character in text)
+    while ".." in allowed:
+        allowed = allowed.replace("..", ".")
+    name = allowed.strip("-._")[:64]
+    return name if is_name(name) else ""
+
+
 def agent_name(text: str) -> str:
     """`text` if it may name an agent, else `BadAgentName`."""
     return _checked(text, BadAgentName, "agent name")

@@ -15,7 +15,7 @@ def test_init_makes_a_project_with_its_agents(stage: Stage) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert "Created project second" in ran.out
     assert "Agents: ann, ben" in ran.out
-    assert "parley send --from ann --to ben" in ran.out
+    assert "Try: parley send ben 'Hello?' --from ann\n" in ran.out
     for agent in ("ann", "ben"):
         for folder in ("inbox", "inbox/archive", "outbox", "dead_letter"):
             assert (stage.home / "projects" / "second" / "agents" / agent / folder).is_dir()
@@ -25,17 +25,36 @@ def test_init_as_json_says_where_the_project_is(stage: Stage) -> None:
     ran = stage.run("init", "second", "--agents", "ann", "--json")
 
     path = str(stage.home / "projects" / "second")
-    assert ran.json == {"project": "second", "home": str(stage.home), "path": path, "agents": ["ann"]}
+    place = {"project": "second", "home": str(stage.home), "path": path}
+    assert ran.json == {**place, "agents": ["ann"], "repo": None, "created": True}
 
 
 def test_init_without_agents_says_how_to_add_some(stage: Stage) -> None:
     assert "parley agent add NAME --project second" in stage.run("init", "second").out
 
 
-def test_init_for_a_repository_says_how_to_find_the_project_from_it(stage: Stage) -> None:
-    ran = stage.run("init", "second", "--repo", str(stage.here))
+def test_init_for_a_repository_binds_it(stage: Stage) -> None:
+    ran = stage.run("init", "second", "--repo", ".")
 
-    assert f"ln -s {stage.home}/projects/second/workspace.json {stage.here}/.oacp" in ran.out
+    assert f"Commands in every folder of {stage.here} find the project.\n" in ran.out
+    assert stage.run("config", "--json").json["project"]["value"] == "second"
+
+
+def test_a_repository_is_bound_to_one_project(stage: Stage) -> None:
+    stage.run("init", "second", "--repo", ".")
+
+    ran = stage.run("init", "third", "--repo", str(stage.here))
+
+    assert (ran.code, ran.error) == (4, "project_exists")
+    assert f"{stage.here} belongs to project second in {stage.home}" in ran.err
+    assert not (stage.home / "projects" / "third").exists()
+
+
+def test_a_repository_that_is_not_there_is_refused(stage: Stage) -> None:
+    ran = stage.run("init", "second", "--repo", "missing")
+
+    assert (ran.code, ran.error) == (2, "invalid")
+    assert not (stage.home / "projects" / "second").exists()
 
 
 def test_init_makes_the_home_that_is_missing(stage: Stage) -> None:

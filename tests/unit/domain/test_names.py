@@ -158,3 +158,13 @@ def test_one_typing_error_is_always_found_among_many_names(name: str, data: st.D
     others = [f"other-agent-{number}" for number in range(300)]
 
     assert name in names.near_misses(typed, [*others, name], 5)
+
+
+@given(st.text(max_size=100))
+@PROPERTY
+def test_what_is_made_of_any_text_is_a_name_or_nothing(text: str) -> None:
+    made = names.name_from(text)
+
+    assert made == "" or names.is_name(made)
+    if names.is_name(text) and text.strip("-._") == text:
+        assert made == text

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.adapters.files import seeds
+from parley.adapters.files.binding import OWN_HOME
 from parley.adapters.files.folders import Folder, lock_folder, os_errors
 from parley.adapters.files.place import place
 from parley.adapters.files.profiles import PROFILE_FILE, read_fields, read_profile, register
@@ -118,6 +120,14 @@ def create_project(
         for name in names:
             register(root, name, project)
     return CreatedProject(f"{home}/projects/{project}", tree.links, tree.skipped)
+
+
+def make_own_home(folder: str) -> str:
+    """The home inside a repository, which git ignores before anything else is in it. Its path."""
+    home = os.path.join(folder, OWN_HOME)
+    with _make_home(home, PRIVATE) as root, suppress(NameExists):
+        place(root, ".gitignore", b"*\n", _FILE_MODE)
+    return home
 
 
 def add_agent(
