@@ -122,7 +122,7 @@ def view(channel: Channel, access: Access, caller: Caller, now: str, org_unit: s
         return View("", 0, takes_part=True, may_write=False)
     stands = standing(access, caller.agent, now, org_unit) if caller.agent else None
     if stands is None:
-        raise NotFound("no such channel")
+        raise NotFound.no_such("channel")
     if channel.policy is MemberPolicy.INTENT:
         joined = channel.open_since
         if joined and (member := channel.member(caller.agent)) is not None:
@@ -133,7 +133,7 @@ def view(channel: Channel, access: Access, caller: Caller, now: str, org_unit: s
         # A creator that left is no member until it joins again.
         return View(caller.agent, 0, takes_part=False, may_write=False)
     else:
-        raise NotFound("no such channel")
+        raise NotFound.no_such("channel")
     since = max(joined, stands.since)
     return View(caller.agent, since, takes_part=True, may_write=stands.allows(Permission.WRITE))
 

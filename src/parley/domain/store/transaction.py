@@ -240,7 +240,7 @@ class Transaction:
                 raise Stale("the request was answered or expired meanwhile", facts=facts)
         for post in changes.posts:
             if self.record((tenant, Channel.kind, post.channel_id)) is None and not _makes(changes, post):
-                raise NotFound("no such channel")
+                raise NotFound.no_such("channel")
 
     def _check_version(self, key: RecordKey, version: int) -> Record | None:
         stored = self.record(key)

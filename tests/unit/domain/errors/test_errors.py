@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import parley
 from parley.domain.errors import errors
-from parley.domain.errors.errors import Invalid, ParleyError, Problem, Stale
+from parley.domain.errors.errors import Invalid, NotFound, ParleyError, Problem, Stale
 
 Tree = dict[str, tuple[str, str]]
 
@@ -62,3 +64,12 @@ def test_one_error_names_all_problems() -> None:
 
     assert error.message == "subject: is empty; half a character"
     assert [one.code for one in error.problems] == ["a", "b"]
+
+
+def test_nothing_says_in_words_alone_what_was_not_found() -> None:
+    # What may not be known answers like what does not exist, so no two places may say it differently.
+    sources = Path(parley.__file__).parent.rglob("*.py")
+    bare = re.compile(r'NotFound\(f?"no such \w+"')
+
+    assert [path.name for path in sources if bare.search(path.read_text(encoding="utf-8"))] == []
+    assert NotFound.no_such("intent").facts == {"missing": "intent"}

@@ -56,7 +56,7 @@ async def get(team: Team, caller: Caller, channel_id: str, request_id: str) -> R
     """Where a request stands. `NotFound` when the caller may not see it, or when it is no request."""
     request = (await reading.get(team, caller, channel_id, request_id)).post
     if request.pattern is not Pattern.REQUEST:
-        raise NotFound("no such request")
+        raise NotFound.no_such("request")
     state = await team.requests.state(caller.tenant, request)
     responses = await team.store.answers(caller.tenant, request_id)
     answers = tuple([response for response in responses if not response.partial])
@@ -84,7 +84,7 @@ async def _withdrawal(team: Team, caller: Caller, request: Post, state: RequestS
     now, tenant = team.at(), caller.tenant
     channel = await team.store.get(Channel, tenant, request.channel_id)
     if channel is None:
-        raise NotFound("no such channel")
+        raise NotFound.no_such("channel")
     changes = await _governed_withdrawal(team, caller, request) if request.exchange_id else TeamChanges(tenant)
     jobs = await _jobs(team, tenant, request)
     asked = dict.fromkeys((*(request.recipients or ()), *[job.holder for job in jobs if job.holder]))

@@ -50,7 +50,7 @@ async def _grant_again(call: Call, grant_id: str) -> Response:
     for entry in (await access_lists.get(call.team, call.caller, intent_id)).grants:
         if entry.id == grant_id:
             return json(201, grant_of(intent_id, entry))
-    raise NotFound("no such entry")
+    raise NotFound.no_such("entry")
 
 
 async def revoke(call: Call) -> Response:
@@ -73,7 +73,7 @@ async def _request_again(call: Call, request_id: str) -> Response:
     for access_request in await access_lists.requests(call.team, caller, call.params["intent_id"]):
         if access_request.id == request_id:
             return json(201, access_request_of(access_request))
-    raise NotFound("no such request")
+    raise NotFound.no_such("request")
 
 
 async def requests(call: Call) -> Response:

@@ -113,7 +113,7 @@ async def checkpoint(call: Call) -> Response:
         size = (await audit_checkpoints.mark_of(call.team, call.caller.tenant)).size
     checkpoint_record = await audit_checkpoints.of_size(call.team, call.caller.tenant, size)
     if checkpoint_record is None:
-        raise NotFound("no such checkpoint")
+        raise NotFound.no_such("checkpoint")
     return json(200, audit_api.checkpoint_of(checkpoint_record))
 
 

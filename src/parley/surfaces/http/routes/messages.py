@@ -53,7 +53,7 @@ async def _created_again(call: Call, message_id: str) -> Response:
     if message_id.startswith("appr_"):
         approval = await call.team.store.get(Approval, call.caller.tenant, message_id)
         if approval is None:
-            raise NotFound("no such approval")
+            raise NotFound.no_such("approval")
         if approval.agent != (getattr(call.body, "sender", None) or call.caller.agent):
             # Only a person may read what the other side wanted to send.
             approval = replace(approval, escalation=None, detected_keywords=())

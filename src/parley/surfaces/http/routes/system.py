@@ -86,7 +86,7 @@ def routes(metrics: Metrics, all_of_them: Callable[[], tuple[Route, ...]]) -> tu
     async def schema(call: Call) -> Response:
         name = call.params["name"].removesuffix(".json")
         if name not in described()["components"]["schemas"]:
-            raise NotFound("no such schema")
+            raise NotFound.no_such("schema")
         return Response(200, rendered(name))
 
     return _table(counted, description, readable, schemas, schema)
