@@ -33,7 +33,7 @@ from parley.domain.errors.errors import Invalid
 from parley.domain.errors.team import AskTimeout
 from parley.domain.message.message import Kind
 from parley.sdk.agent.agent import plan_of, runtime_parts
-from parley.sdk.agent.mailbox.payloads import body_of, subject_of, to_channel_message
+from parley.sdk.agent.mailbox.payloads import body_of, plain_payload, subject_of, to_channel_message
 from parley.sdk.agent.running import serve_agents
 from parley.sdk.blocking.client import Client
 from parley.sdk.client.client import AsyncClient
@@ -42,7 +42,7 @@ from parley.sdk.protocol.failures import check_answer
 from parley.sdk.transport.in_process import URL, AsyncInProcess, InProcess, InProcessServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
     from concurrent.futures import Future
     from types import TracebackType
 
@@ -337,7 +337,7 @@ class Stage(_AgentHost):
     def ask(
         self,
         to: str,
-        payload: Mapping[str, Any],
+        payload: object,
         *,
         channel: str = _CHANNEL,
         sender: str = _TESTER,
@@ -366,7 +366,7 @@ class Stage(_AgentHost):
     def notify(
         self,
         to: str,
-        payload: Mapping[str, Any],
+        payload: object,
         *,
         channel: str = _CHANNEL,
         sender: str = _TESTER,
@@ -438,7 +438,7 @@ class Mailboxes(_AgentHost):
     def ask(
         self,
         to: str,
-        payload: Mapping[str, Any],
+        payload: object,
         *,
         channel: str = _CHANNEL,
         sender: str = _TESTER,
@@ -460,16 +460,15 @@ class Mailboxes(_AgentHost):
         answer = to_channel_message(sender, file, answers=True)
         return check_answer(answer) if check else answer
 
-    def notify(
-        self, to: str, payload: Mapping[str, Any], *, channel: str = _CHANNEL, sender: str = _TESTER
-    ) -> ChannelMessage:
+    def notify(self, to: str, payload: object, *, channel: str = _CHANNEL, sender: str = _TESTER) -> ChannelMessage:
         """Tell an agent something."""
         return to_channel_message(sender, self._send(Kind.NOTIFICATION, to, payload, channel, sender))
 
-    def _send(self, kind: Kind, to: str, payload: Mapping[str, Any], channel: str, sender: str) -> Message:
+    def _send(self, kind: Kind, to: str, payload: object, channel: str, sender: str) -> Message:
         mailbox = self.mailbox(sender)
-        subject = subject_of(payload, channel, mailbox.kernel.limits.subject_chars)
-        return mailbox.send(to, kind, subject, body_of(kind, payload), tag=channel)
+        fields = plain_payload(payload)
+        subject = subject_of(fields, channel, mailbox.kernel.limits.subject_chars)
+        return mailbox.send(to, kind, subject, body_of(kind, fields), tag=channel)
 
 
 async def _cancel_and_wait(works: Sequence[asyncio.Future[None]]) -> None:

@@ -8,7 +8,8 @@ Invalid
 ├── NoIntentAccess           no_intent_access      a member who may not see the intent
 ├── TargetForbidden          target_forbidden      an address that no webhook may have
 ├── UnsupportedMedia         unsupported_media_type
-└── KeyReused                idempotency_mismatch
+├── KeyReused                idempotency_mismatch
+└── PayloadInvalid           payload_invalid       an agent refuses a payload that does not fit its handler's schema
 Conflict
 ├── NameTaken                name_taken            `facts` has the id of what has the name
 ├── VersionMismatch          version_mismatch      `facts` has the current version
@@ -99,6 +100,12 @@ class KeyReused(Invalid):
     """The idempotency key was used for another request."""
 
     code = "idempotency_mismatch"
+
+
+class PayloadInvalid(Invalid):
+    """The payload does not fit."""
+
+    code = "payload_invalid"
 
 
 class NameTaken(Conflict):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import json
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,10 @@ from parley.domain.errors.team import AgentFailed
 from parley.sdk.agent.logs import error_text
 from parley.sdk.protocol.failures import FAILURE_TEXT_MAX_CHARS, Failure
 from parley.sdk.protocol.flow import encoded
+from parley.sdk.protocol.payloads import payload_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from parley.sdk.agent.handlers import Handler
 
@@ -109,13 +110,8 @@ def answer_of(handler: Handler, result: object) -> Mapping[str, Any] | None:
     """The response that a returned value stands for; None for none. `Invalid` when it cannot be one."""
     if result is None:
         return None
-    if not isinstance(result, Mapping):
-        raise Invalid(
-            f"{handler.name} returned {type(result).__name__}", hint="return a mapping, or None for no answer"
-        )
-    answer = dict(result)  # what is only like a dict cannot be sent
     try:
-        encoded(answer)
+        answer: dict[str, Any] = json.loads(encoded(payload_of(result)))
     except Invalid as error:
         raise Invalid(f"{handler.name} returned what is not JSON: {error.message}") from None
     return answer

@@ -40,7 +40,7 @@ class ChannelHandle(Protocol):
     async def ask(
         self,
         to: str,
-        payload: Mapping[str, Any],
+        payload: object,
         *,
         timeout: float = 30,
         check: bool = True,
@@ -57,7 +57,7 @@ class ChannelHandle(Protocol):
     def ask_stream(
         self,
         to: str,
-        payload: Mapping[str, Any],
+        payload: object,
         *,
         timeout: float = 30,
         wait_for_responders: bool = False,
@@ -68,7 +68,7 @@ class ChannelHandle(Protocol):
     async def ask_all(
         self,
         to: str,
-        payload: Mapping[str, Any],
+        payload: object,
         *,
         timeout: float = 30,
         wait_for_responders: bool = False,
@@ -76,10 +76,10 @@ class ChannelHandle(Protocol):
     ) -> list[ChannelMessage]:
         """Ask, and collect every answer that comes within the time."""
 
-    async def notify(self, to: str, payload: Mapping[str, Any], **metadata: Any) -> ChannelMessage:  # noqa: ANN401
+    async def notify(self, to: str, payload: object, **metadata: Any) -> ChannelMessage:  # noqa: ANN401
         """Tell one agent, or the holders of a role, without waiting for anything."""
 
-    async def broadcast(self, payload: Mapping[str, Any], **metadata: Any) -> ChannelMessage:  # noqa: ANN401
+    async def broadcast(self, payload: object, **metadata: Any) -> ChannelMessage:  # noqa: ANN401
         """Tell everyone in the channel."""
 
 
@@ -184,7 +184,7 @@ class ServerChannel:
     async def ask(
         self,
         to: str,
-        payload: Mapping[str, Any],
+        payload: object,
         *,
         timeout: float = 30,
         check: bool = True,
@@ -208,7 +208,7 @@ class ServerChannel:
     def ask_stream(
         self,
         to: str,
-        payload: Mapping[str, Any],
+        payload: object,
         *,
         timeout: float = 30,
         wait_for_responders: bool = False,
@@ -229,7 +229,7 @@ class ServerChannel:
     async def ask_all(
         self,
         to: str,
-        payload: Mapping[str, Any],
+        payload: object,
         *,
         timeout: float = 30,
         wait_for_responders: bool = False,
@@ -248,11 +248,11 @@ class ServerChannel:
         answers: list[ChannelMessage] = await self._questions.wait_for_answer(self.id, question, to)
         return answers
 
-    async def notify(self, to: str, payload: Mapping[str, Any], **metadata: Any) -> ChannelMessage:  # noqa: ANN401
+    async def notify(self, to: str, payload: object, **metadata: Any) -> ChannelMessage:  # noqa: ANN401
         """Tell one agent, or the holders of a role, without waiting for anything."""
         return await self._client.send_message(self.id, None, to, "notify", payload, metadata=with_trace(metadata))
 
-    async def broadcast(self, payload: Mapping[str, Any], **metadata: Any) -> ChannelMessage:  # noqa: ANN401
+    async def broadcast(self, payload: object, **metadata: Any) -> ChannelMessage:  # noqa: ANN401
         """Tell everyone in the channel."""
         return await self._client.send_message(self.id, None, "*", "broadcast", payload, metadata=with_trace(metadata))
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 from parley.domain.errors.errors import Invalid
 from parley.domain.message.message import KINDS, Pattern
 from parley.sdk.protocol.flow import some_seconds
+from parley.sdk.protocol.payloads import check_schema
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,6 +25,8 @@ class HandlerSpec(NamedTuple):
     kind: str = ""
     senders: tuple[str, ...] = ()
     timeout: float | None = None
+    # The type that the payload has to fit; None for what the method's annotations say.
+    schema: Any = None
 
 
 @overload
@@ -37,6 +40,7 @@ def on_message(
     kind: str | None = None,
     from_: str | tuple[str, ...] | list[str] | None = None,
     timeout: float | None = None,
+    schema: Any = None,  # noqa: ANN401  # a type
 ) -> Callable[[F], F]: ...
 
 
@@ -46,6 +50,7 @@ def on_message(
     kind: str | None = None,
     from_: str | tuple[str, ...] | list[str] | None = None,
     timeout: float | None = None,
+    schema: Any = None,  # a type
 ) -> F | Callable[[F], F]:
     """Call the method for each message that arrives: on this channel, of this kind, from these agents.
 
@@ -53,16 +58,22 @@ def on_message(
     task_request, ...). What the method returns for a request, a mapping, is its response. `timeout`, in seconds, ends
     a call that takes longer. Without any filter it gets every message. Several methods may get the same message: all
     are called, in the order in which they are written, and the first that returns something answers.
+
+    `schema` is the type of the payload: a dataclass, a msgspec Struct, a TypedDict or a pydantic model. A parameter
+    that is annotated with such a type says the same. The method gets the converted payload, and beside it the message
+    if it has a parameter for that. What does not fit is refused with `payload_invalid` before the method is called.
     """
     kinds = [*(pattern.value for pattern in Pattern), *KINDS]
     if kind is not None and kind not in kinds:
         raise Invalid(f"on_message: {kind!r} is no kind of message", hint=f"one of {', '.join(kinds)}")
     if timeout is not None:
         some_seconds("on_message: timeout", timeout)
+    if schema is not None:
+        check_schema(schema, "on_message: schema")
     if callable(channel):
         return _mark(channel, HandlerSpec(MESSAGE))
     senders = (from_,) if isinstance(from_, str) else tuple(from_ or ())
-    spec = HandlerSpec(MESSAGE, channel or "", kind or "", senders, timeout)
+    spec = HandlerSpec(MESSAGE, channel or "", kind or "", senders, timeout, schema)
     return lambda method: _mark(method, spec)
 
 

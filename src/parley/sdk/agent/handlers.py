@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.errors.errors import Invalid
 from parley.sdk.agent.decorators import APPROVAL, ASSIGNMENT, MESSAGE, HandlerSpec, specs_of
+from parley.sdk.agent.schemas import with_payload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -65,7 +66,9 @@ def handlers_of(agent: object) -> Handlers:
     for kind in reversed(type(agent).__mro__):
         names |= dict.fromkeys(name for name, value in vars(kind).items() if specs_of(value))
     return check_handlers(
-        Handler(name, getattr(agent, name), spec) for name in names for spec in specs_of(getattr(agent, name, None))
+        Handler(name, with_payload(name, getattr(agent, name), spec), spec)
+        for name in names
+        for spec in specs_of(getattr(agent, name, None))
     )
 
 
@@ -90,7 +93,8 @@ def check_handlers(candidates: Iterable[Handler]) -> Handlers:
             inspect.signature(handler.call).bind(object())
         except TypeError:
             argument = "an intent" if handler.spec.event == ASSIGNMENT else f"one {handler.spec.event}"
-            raise Invalid(f"{handler.name}() has to take {argument} and nothing else") from None
+            payload = ", or the payload and the message" if handler.spec.event == MESSAGE else ""
+            raise Invalid(f"{handler.name}() has to take {argument} and nothing else{payload}") from None
     return handlers
 
 

@@ -16,7 +16,7 @@ from parley.sdk.client.fields import NOTHING, timestamp_of, without_none
 from parley.sdk.protocol import asking
 from parley.sdk.protocol.asking import Question
 from parley.sdk.protocol.failures import check_answer
-from parley.sdk.protocol.flow import header, some_seconds
+from parley.sdk.protocol.flow import as_payload, encoded, header, some_seconds
 from parley.sdk.records import convert_answer, read_answer
 from parley.wire.api.records.channels import ChannelMessage, RequestInfo
 
@@ -36,6 +36,10 @@ def _held(document: Mapping[str, Any]) -> MessageHeld:
     return MessageHeld(f"{text}: {reason}" if reason else text, facts=dict(document))
 
 
+def _given_payload(fields: Mapping[str, Any]) -> dict[str, Any] | None:
+    return as_payload(fields["payload"]) if fields.get("payload") is not None else None
+
+
 class Messages(Area):
     """What a client does with messages."""
 
@@ -45,7 +49,7 @@ class Messages(Area):
         sender: str | None = None,
         to: str | None = None,
         message_type: str = "notify",
-        payload: Mapping[str, Any] = NOTHING,
+        payload: object = NOTHING,
         expires_at: Moment | None = None,
         *,
         correlation_id: str | None = None,
@@ -59,7 +63,7 @@ class Messages(Area):
 
         Raises `Denied` when the rules refuse it, and `MessageHeld` when it waits for a person.
         """
-        body = without_none(sender=sender, to=to, message_type=message_type, payload=payload)
+        body = without_none(sender=sender, to=to, message_type=message_type, payload=as_payload(payload))
         body |= without_none(expires_at=timestamp_of(expires_at), correlation_id=correlation_id, metadata=metadata)
         return self._post("channels", channel_id, "messages", body=body)
 
@@ -70,7 +74,7 @@ class Messages(Area):
         sender: str | None = None,
         to: str | None = None,
         message_type: str = "notify",
-        payload: Mapping[str, Any] = NOTHING,
+        payload: object = NOTHING,
         expires_at: Moment | None = None,
         *,
         correlation_id: str | None = None,
@@ -90,7 +94,7 @@ class Messages(Area):
             "to": to,
             "message_type": message_type,
             "correlation_id": correlation_id,
-            "payload": dict(payload),
+            "payload": json.loads(encoded(as_payload(payload))),
             "expires_at": timestamp_of(expires_at),
             "metadata": fields,
         }
@@ -102,7 +106,7 @@ class Messages(Area):
         channel_id: str,
         message_id: str,
         sender: str | None = None,
-        payload: Mapping[str, Any] = NOTHING,
+        payload: object = NOTHING,
         *,
         expires_at: Moment | None = None,
         metadata: Mapping[str, Any] | None = None,
@@ -115,7 +119,8 @@ class Messages(Area):
         answer waits for a person. Calls with the same `idempotency_key` send one answer: the second returns what the
         first sent.
         """
-        body = without_none(sender=sender, payload=payload, expires_at=timestamp_of(expires_at), metadata=metadata)
+        body = without_none(sender=sender, payload=as_payload(payload), metadata=metadata)
+        body |= without_none(expires_at=timestamp_of(expires_at))
         body |= without_none(lease=lease)
         path = ("channels", channel_id, "messages", message_id, "reply")
         return self._post(*path, body=body, idempotency_key=idempotency_key)
@@ -156,7 +161,7 @@ class Messages(Area):
         channel_id: str,
         sender: str | None,
         to: str,
-        payload: Mapping[str, Any],
+        payload: object,
         timeout: float = 30,
         *,
         metadata: Mapping[str, Any] | None = None,
@@ -187,7 +192,7 @@ class Messages(Area):
         channel_id: str,
         sender: str | None,
         to: str,
-        payload: Mapping[str, Any],
+        payload: object,
         timeout: float = 30,
         *,
         metadata: Mapping[str, Any] | None = None,
@@ -215,7 +220,7 @@ class Messages(Area):
         channel_id: str,
         sender: str | None,
         to: str,
-        payload: Mapping[str, Any],
+        payload: object,
         timeout: float = 30,
         *,
         metadata: Mapping[str, Any] | None = None,
@@ -259,7 +264,7 @@ class Messages(Area):
         sender: str | None = None,
         to: str | None = None,
         message_type: str = "notify",
-        payload: Mapping[str, Any] = NOTHING,
+        payload: object = NOTHING,
         expires_at: Moment | None = None,
         *,
         metadata: Mapping[str, Any] | None = None,
@@ -268,7 +273,7 @@ class Messages(Area):
 
         Otherwise as `send_message`.
         """
-        body = without_none(sender=sender, to=to, message_type=message_type, payload=payload)
+        body = without_none(sender=sender, to=to, message_type=message_type, payload=as_payload(payload))
         body |= without_none(expires_at=timestamp_of(expires_at), metadata=metadata)
         return self._post("intents", intent_id, "channels", name, "messages", body=body)
 
@@ -278,7 +283,8 @@ class Messages(Area):
         Each is a mapping with the parameters of `send_message`. At most 100.
         """
         bodies = [
-            without_none(**fields) | without_none(expires_at=timestamp_of(fields.get("expires_at")))
+            without_none(**fields)
+            | without_none(expires_at=timestamp_of(fields.get("expires_at")), payload=_given_payload(fields))
             for fields in messages
         ]
         path = ("channels", channel_id, "batch")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from parley.domain.errors.errors import NotFound, ParleyError
 from parley.domain.errors.team import AskEnded, AskTimeout, MessageExpired
 from parley.domain.times import stamp
-from parley.sdk.protocol.flow import Pause, some_seconds
+from parley.sdk.protocol.flow import Pause, as_payload, some_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,7 @@ class Question(NamedTuple):
 
     channel_id: str
     to: str
-    payload: Mapping[str, Any]
+    payload: object
     timeout: float = 30.0
     sender: str = ""
     metadata: Mapping[str, Any] | None = None
@@ -50,7 +50,7 @@ class Question(NamedTuple):
 
     def body(self) -> dict[str, Any]:
         """The fields that the server takes, without those that are not given."""
-        fields: dict[str, Any] = {"to": self.to, "payload": self.payload}
+        fields: dict[str, Any] = {"to": self.to, "payload": as_payload(self.payload)}
         if self.sender:
             fields["sender"] = self.sender
         if self.metadata:

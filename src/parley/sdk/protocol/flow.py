@@ -27,8 +27,17 @@ _PAUSES: tuple[float, ...] = (0.1, 0.4, 1.0, 2.0)
 _SAFE_IN_PATH = "/%:@!$&'()*+,;="
 _PATIENCE_SECONDS = 10.0
 _RETRY_AFTER_MIN = 0.05
+
+
+def _default(value: object) -> object:
+    """JSON for dataclasses, times and whatever else the encoder does not know."""
+    from parley.sdk.protocol.payloads import json_default
+
+    return json_default(value)
+
+
 # Made once, since every request needs them. The parts of paths are few words, and ids that are used again soon.
-_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_default)
 _quoted = lru_cache(maxsize=4_096)(partial(quote, safe=""))
 # Operating systems refuse longer timeouts.
 _TIMEOUT_MAX = 1e9
@@ -266,8 +275,19 @@ def encoded(body: object) -> bytes:
         return _json.encode(body).encode()
     except UnicodeEncodeError:
         raise Invalid("the text has a lone surrogate, which UTF-8 cannot encode") from None
-    except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid(f"this cannot be sent as JSON: {error}") from None
+    except (TypeError, ValueError, RecursionError):
+        from parley.sdk.protocol.payloads import problem_in  # only for those who need it, as below
+
+        raise Invalid(f"this cannot be sent as JSON: {problem_in(body, _json.encode)}") from None
+
+
+def as_payload(value: object) -> dict[str, Any]:
+    """A value as a payload: a mapping as it is, other values as `sdk.protocol.payloads` says."""
+    if isinstance(value, dict):
+        return value
+    from parley.sdk.protocol.payloads import payload_of
+
+    return payload_of(value)
 
 
 def some_seconds(name: str, value: object) -> float:

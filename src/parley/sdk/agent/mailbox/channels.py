@@ -12,7 +12,7 @@ from parley import wiring
 from parley.domain.errors.errors import Invalid
 from parley.domain.errors.team import AskTimeout
 from parley.domain.message.message import Kind
-from parley.sdk.agent.mailbox.payloads import body_of, kind_from, subject_of, to_channel_message
+from parley.sdk.agent.mailbox.payloads import body_of, kind_from, plain_payload, subject_of, to_channel_message
 from parley.sdk.protocol.failures import check_answer
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class MailboxChannel:
     async def ask(
         self,
         to: str,
-        payload: Mapping[str, Any],
+        payload: object,
         *,
         timeout: float = 30,
         check: bool = True,
@@ -136,7 +136,7 @@ class MailboxChannel:
     async def ask_stream(
         self,
         to: str,
-        payload: Mapping[str, Any],
+        payload: object,
         *,
         timeout: float = 30,
         wait_for_responders: bool = False,
@@ -149,7 +149,7 @@ class MailboxChannel:
     async def ask_all(
         self,
         to: str,
-        payload: Mapping[str, Any],
+        payload: object,
         *,
         timeout: float = 30,
         wait_for_responders: bool = False,
@@ -159,11 +159,11 @@ class MailboxChannel:
         del wait_for_responders  # as in `ask`
         return await self._ask_and_collect(self._resolve_names(to), payload, timeout, metadata, first=False)
 
-    async def notify(self, to: str, payload: Mapping[str, Any], **metadata: Any) -> ChannelMessage:  # noqa: ANN401
+    async def notify(self, to: str, payload: object, **metadata: Any) -> ChannelMessage:  # noqa: ANN401
         """Tell an agent something, without waiting for anything."""
         return (await self._send(self._resolve_names(to), Kind.NOTIFICATION, payload, metadata))[0]
 
-    async def broadcast(self, payload: Mapping[str, Any], **metadata: Any) -> ChannelMessage:  # noqa: ANN401
+    async def broadcast(self, payload: object, **metadata: Any) -> ChannelMessage:  # noqa: ANN401
         """Tell all other agents of the project."""
         return await self.notify(_EVERYONE, payload, **metadata)
 
@@ -179,7 +179,7 @@ class MailboxChannel:
     async def _ask_and_collect(
         self,
         to: list[str],
-        payload: Mapping[str, Any],
+        payload: object,
         timeout: float,
         metadata: Mapping[str, Any],
         *,
@@ -207,7 +207,7 @@ class MailboxChannel:
         return messages
 
     async def _send(
-        self, to: list[str], kind: Kind, payload: Mapping[str, Any], metadata: Mapping[str, Any]
+        self, to: list[str], kind: Kind, payload: object, metadata: Mapping[str, Any]
     ) -> list[ChannelMessage]:
         return [
             to_channel_message(self._thread.agent, message)
@@ -218,12 +218,13 @@ class MailboxChannel:
         self,
         to: list[str],
         default: Kind,
-        payload: Mapping[str, Any],
+        payload: object,
         metadata: Mapping[str, Any],
         expires: timedelta | None,
     ) -> list[Message]:
         kind = kind_from(metadata, default)
-        body = body_of(kind, payload)
+        fields = plain_payload(payload)
+        body = body_of(kind, fields)
 
         def send(mailbox: Mailbox) -> list[Message]:
             max_chars = mailbox.kernel.limits.subject_chars
@@ -231,7 +232,7 @@ class MailboxChannel:
                 mailbox.send(
                     to[start : start + _RECIPIENTS_LIMIT],
                     kind,
-                    str(metadata.get("subject") or subject_of(payload, self.name, max_chars)),
+                    str(metadata.get("subject") or subject_of(fields, self.name, max_chars)),
                     body,
                     priority=metadata.get("priority"),
                     expires=expires,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from parley.domain.errors.errors import Invalid
 from parley.domain.message.bodies import check_body, shape_body
 from parley.domain.message.message import KINDS, Kind, Message, Pattern, Value
-from parley.sdk.protocol.flow import encoded
+from parley.sdk.protocol.flow import as_payload, encoded
 from parley.wire.api.records.channels import ChannelMessage
 
 if TYPE_CHECKING:
@@ -90,6 +90,12 @@ def payload_of(body: Body) -> dict[str, Any]:
 
 def _reject_constant(constant: str) -> object:
     raise ValueError(constant)
+
+
+def plain_payload(value: object) -> dict[str, Any]:
+    """A value as a payload of JSON values only; `Invalid` when it is no JSON."""
+    payload: dict[str, Any] = json.loads(encoded(as_payload(value)))
+    return payload
 
 
 def body_of(kind: Kind, payload: Mapping[str, Any]) -> Body:
