@@ -31,15 +31,15 @@ from parley.surfaces.http.http1.message import (
     render,
 )
 from parley.surfaces.http.http1.shared import Shared, end_stream, log_failure
+from parley.surfaces.http.http1.streaming import StreamedAnswer
 
 # Bytes buffered of a client that pipelines requests, until it is their turn.
 _AHEAD_BYTES = 64 * 1024
 # A slow client must read at least this many bytes of its answer in `write_seconds`.
 _LEAST_TAKEN = 16 * 1024
 _LINGER_SECONDS = 2.0
-# A client that pipelines, and a stream that never waits, yield to the event loop after this many.
+# A client that pipelines yields to the event loop after this many.
 _REQUESTS_IN_A_ROW = 32
-_PIECES_IN_A_ROW = 32
 
 _CR = 13
 
@@ -55,8 +55,6 @@ class Connection(asyncio.Protocol):
     _framing: Framing
     _body: bytearray
     _chunks: ChunkReader
-    # Whether the stream that is being sent ends by itself.
-    _ends: bool
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -67,10 +65,10 @@ class Connection(asyncio.Protocol):
         # Input beyond the current request has been received.
         self._ahead = False
         self._paused = False
-        # The handler or the stream that would be cancelled if the client went away.
+        # The handler, or the stream in STREAM, that would be cancelled if the client went away.
         self._task: asyncio.Future[Any] | None = None
+        self._stream: StreamedAnswer | None = None
         self._choked = False
-        self._room: asyncio.Future[None] | None = None
         self._written = 0
         # In the loop's time: when the phase has lasted too long; when the client has taken too little since `_taken`.
         self._until = inf
@@ -146,7 +144,7 @@ class Connection(asyncio.Protocol):
         if self._phase >= _CLOSING:
             return False
         self._ended = True
-        waits = self._phase == _BUSY or (self._ends if self._phase == _STREAM else self._phase < _BUSY and self._choked)
+        waits = self._phase == _BUSY or (self._stream.ends if self._stream else self._phase < _BUSY and self._choked)
         if waits and self._transport.get_extra_info("sslcontext") is None:
             self._wait(self._shared.limits.half_closed_seconds)
             return True
@@ -168,9 +166,8 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._choked = False
-        if self._room is not None:
-            if not self._room.done():
-                self._room.set_result(None)
+        if self._stream is not None:
+            self._stream.resume()
         elif self._phase < _BUSY:
             self.data_received(b"")
 
@@ -272,7 +269,7 @@ class Connection(asyncio.Protocol):
 
     def _reject(self, response: Response) -> None:
         """Answer without having read the body: nothing after it can be read either."""
-        self._write(render(response, self._shared.common, CLOSE, headers_only=self._request.method == "HEAD"))
+        self.write(render(response, self._shared.common, CLOSE, headers_only=self._request.method == "HEAD"))
         self._linger()
 
     def _read_admitted(self, data: bytes) -> tuple[bytes, bool]:
@@ -285,7 +282,7 @@ class Connection(asyncio.Protocol):
             self._phase = _BODY
             self._body = bytearray()
         if framing.expects and not data:
-            self._write(CONTINUE)
+            self.write(CONTINUE)
         return self._read_body(data)
 
     def _read_body(self, data: bytes) -> tuple[bytes, bool]:
@@ -355,13 +352,15 @@ class Connection(asyncio.Protocol):
             self._discard(stream)
             self._fail(error)
             return
-        self._write(data)
+        self.write(data)
         if stream is not None:
             if streams:
                 self._phase = _STREAM
                 self._until = inf
-                self._ends = response.ends
-                shared.hold_task(shared.loop.create_task(self._pump(stream, keep=keep)))
+                answer = self._stream = StreamedAnswer(
+                    self, shared, stream, chunked=not framing.old, ends=response.ends
+                )
+                shared.hold_task(shared.loop.create_task(self._send_stream(answer, keep=keep)))
                 return
             self._discard(stream)
         self._finish(keep=keep)
@@ -374,7 +373,7 @@ class Connection(asyncio.Protocol):
         keep = self._framing.keep_alive and not self._shared.leaving
         connection = self._framing.connection(keep=keep)
         failure = Refused(500, "internal", "The server failed; the failure has been logged.")
-        self._write(self._shared.refusal(failure, connection, headers_only=self._request.method == "HEAD"))
+        self.write(self._shared.refusal(failure, connection, headers_only=self._request.method == "HEAD"))
         self._finish(keep=keep)
 
     def _finish(self, *, keep: bool) -> None:
@@ -389,72 +388,37 @@ class Connection(asyncio.Protocol):
 
     # ------------------------------------------------------------ streaming
 
-    async def _pump(self, stream: AsyncIterator[bytes], *, keep: bool) -> None:
-        # Only now is there anything to cancel: a task cancelled before its first step would never close the stream.
-        task = self._task = cast("asyncio.Task[None]", asyncio.current_task())
-        chunked = not self._framing.old
-        try:
-            if self._phase == _STREAM and not self._shared.draining and (self._ends or not self._ended):
-                await self._send_pieces(stream, chunked=chunked)
-        except asyncio.CancelledError as error:
-            if self._phase != _STREAM:
-                raise
-            if not self._shared.draining:
-                self._break_off(error)
-                raise
-            # Cancelled by `drain`: send the last chunk, so that the client knows that the stream is complete.
-            task.uncancel()
-        except Exception as error:  # noqa: BLE001  # the outermost frame
-            self._break_off(error)
-        finally:
-            self._task = None
-            await end_stream(stream)
-        if self._phase == _STREAM:
-            if chunked:
-                self._write(b"0\r\n\r\n")
-            self._finish(keep=keep and not self._shared.leaving)
-            if self._phase < _BUSY:
-                self.data_received(b"")
+    @property
+    def is_streaming(self) -> bool:
+        return self._phase == _STREAM
 
-    def _break_off(self, error: BaseException) -> None:
+    @property
+    def is_choked(self) -> bool:
+        return self._choked
+
+    def write(self, data: bytes) -> None:
+        self._written += len(data)
+        self._transport.write(data)
+
+    def break_off(self, error: BaseException) -> None:
         """What has been sent must not look like the whole."""
         log_failure("http_stream_failed", error)
         self._phase = _CLOSING
         self._transport.abort()
 
-    async def _send_pieces(self, stream: AsyncIterator[bytes], *, chunked: bool) -> None:
-        in_a_row = 0
-        if self._choked:
-            await self._until_room()
-        async for piece in stream:
-            if self._phase != _STREAM:
-                return
-            if piece:
-                self._write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
-            if self._choked:
-                await self._until_room()
-            if self._shared.draining:
-                return
-            in_a_row += 1
-            if in_a_row % _PIECES_IN_A_ROW == 0:
-                await asyncio.sleep(0)
-
-    async def _until_room(self) -> None:
-        self._room = self._shared.loop.create_future()
-        try:
-            await self._room
-        finally:
-            self._room = None
+    async def _send_stream(self, stream: StreamedAnswer, *, keep: bool) -> None:
+        await stream.send(wanted=stream.ends or not self._ended)
+        self._stream = None
+        if self._phase == _STREAM:
+            self._finish(keep=keep and not self._shared.leaving)
+            if self._phase < _BUSY:
+                self.data_received(b"")
 
     def _discard(self, stream: AsyncIterator[bytes] | None) -> None:
         if stream is not None:
             self._shared.hold_task(self._shared.loop.create_task(end_stream(stream)))
 
     # ------------------------------------------------------------ the socket, and ending
-
-    def _write(self, data: bytes) -> None:
-        self._written += len(data)
-        self._transport.write(data)
 
     def _pause(self) -> None:
         if not self._paused and not self._transport.is_closing():
@@ -474,7 +438,7 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, refused: Refused) -> None:
         """Answer with an error, and read no further request."""
-        self._write(self._shared.refusal(refused, CLOSE, headers_only=False))
+        self.write(self._shared.refusal(refused, CLOSE, headers_only=False))
         self._linger()
 
     def _linger(self) -> None:
@@ -498,3 +462,5 @@ class Connection(asyncio.Protocol):
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
+        elif self._stream is not None:
+            self._stream.cancel()
