@@ -24,7 +24,7 @@ WORDS = (
     (r"\basync (?=def|for|with)", ""),
     (r"\bAwaitable\[(\w+)\]", r"\1"),
     (r"\bAsyncHttp\b", "BlockingHttp"),
-    (r"\bAsync(?=[A-Z])", ""),
+    (r"\b(Closing)?Async(?=[A-Z])", r"\1"),
     (r"\bsdk\.transport\.asynchronous\b", "sdk.transport.blocking"),
     (r"\basyncio\b", "time"),
     (r"\b__a(enter|exit)__", r"__\1__"),

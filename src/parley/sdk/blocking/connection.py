@@ -79,7 +79,7 @@ class Connection:
         places = self.session.places
         if len(places) == 1:
             return BlockingHttp(places[0])
-        from parley.sdk.transport.failover import Failover
+        from parley.sdk.blocking.failover import Failover
 
         return Failover(places, BlockingHttp)
 

@@ -78,7 +78,7 @@ class AsyncConnection:
         places = self.session.places
         if len(places) == 1:
             return AsyncHttp(places[0])
-        from parley.sdk.transport.failover import AsyncFailover
+        from parley.sdk.client.failover import AsyncFailover
 
         return AsyncFailover(places, AsyncHttp)
 

@@ -9,8 +9,9 @@ import pytest
 
 from parley.domain.errors.errors import Invalid, Unavailable
 from parley.sdk.blocking.client import Client
+from parley.sdk.blocking.failover import Failover
 from parley.sdk.client.client import AsyncClient
-from parley.sdk.transport.failover import AsyncFailover, Failover
+from parley.sdk.client.failover import AsyncFailover
 from parley.sdk.transport.port import Broken, Place, Request, Response
 from tests.unit.sdk.peer import DROP, a_peer, answer, nobodys_port
 from tests.unit.sdk.playing import GONE, NOBODY, said
