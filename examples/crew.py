@@ -34,7 +34,10 @@ class Planner(BaseAgent):
             channel = await self.channels.open("crew")
             questions = [{"topic": intent.title, "part": part} for part in PARTS]
             findings = await asyncio.gather(
-                *(channel.ask("role:researcher", question, timeout=PATIENCE_SECONDS) for question in questions)
+                *(
+                    channel.ask("role:researcher", question, timeout=PATIENCE_SECONDS, wait_for_responders=True)
+                    for question in questions
+                )
             )
             notes = {"topic": intent.title, "findings": [finding.payload["finding"] for finding in findings]}
             report = await channel.ask("writer", notes, timeout=PATIENCE_SECONDS)

@@ -43,7 +43,7 @@ def _given_payload(fields: Mapping[str, Any]) -> dict[str, Any] | None:
 class Messages(Area):
     """What a client does with messages."""
 
-    def send_message(
+    def send_message(  # noqa: PLR0913  # one parameter a field
         self,
         channel_id: str,
         sender: str | None = None,
@@ -54,6 +54,7 @@ class Messages(Area):
         *,
         correlation_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        require_responders: bool = False,
     ) -> ChannelMessage:
         """Post a message; on return it is durable.
 
@@ -61,11 +62,13 @@ class Messages(Area):
         hold a role, `any:ROLE` for one of them, or `*` for everyone. `sender` is only for a key that speaks for several
         agents.
 
-        Raises `Denied` when the rules refuse it, and `MessageHeld` when it waits for a person.
+        Raises `Denied` when the rules refuse it, `MessageHeld` when it waits for a person, and with
+        `require_responders` `NoResponders` when nobody is known who could answer a request.
         """
         body = without_none(sender=sender, to=to, message_type=message_type, payload=as_payload(payload))
         body |= without_none(expires_at=timestamp_of(expires_at), correlation_id=correlation_id, metadata=metadata)
-        return self._post("channels", channel_id, "messages", body=body)
+        query = {"require_responders": "true"} if require_responders else None
+        return self._post("channels", channel_id, "messages", body=body, query=query)
 
     def sign(  # noqa: PLR0913  # what `send_message` takes
         self,
@@ -295,9 +298,15 @@ class Messages(Area):
         path = ("channels", channel_id, "search") if channel_id else ("messages", "search")
         return self._fetch(list[ChannelMessage], "GET", *path, query={"q": text, "limit": limit})
 
-    def _post(self, *path: str, body: dict[str, Any], idempotency_key: str | None = None) -> ChannelMessage:
+    def _post(
+        self,
+        *path: str,
+        body: dict[str, Any],
+        idempotency_key: str | None = None,
+        query: Mapping[str, object] | None = None,
+    ) -> ChannelMessage:
         headers = {"idempotency-key": header("idempotency-key", idempotency_key)} if idempotency_key else None
-        answer = self.connection.send("POST", *path, body=body, headers=headers, parsed=False)
+        answer = self.connection.send("POST", *path, body=body, query=query, headers=headers, parsed=False)
         if answer.status == 202:
             raise _held(json.loads(answer.content))
         return read_answer(answer.content, ChannelMessage)

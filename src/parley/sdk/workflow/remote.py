@@ -96,7 +96,9 @@ class _StepExchange:
             "attempt": self._attempt,
         }
         try:
-            request = await self._client.send_message(self._channel_id, None, step.doer, "request", payload, expires_at)
+            request = await self._client.send_message(
+                self._channel_id, None, step.doer, "request", payload, expires_at, require_responders=True
+            )
         except MessageHeld:
             return  # it is in the channel once it is approved
         self.request_id = request.id

@@ -114,6 +114,16 @@ async def test_an_agent_elsewhere_that_does_not_answer_in_time_fails_the_step(se
 
 
 @with_server
+async def test_a_step_of_an_agent_that_nobody_knows_fails_at_once_with_similar_names(server: LiveServer) -> None:
+    stage = await a_stage(server)
+    await stage.client.register_agent("remtoe")
+
+    result = await stage.run(ONE % "timeout: 1h")
+
+    assert 'no agent "remote" is registered (did you mean remtoe?)' in result.steps["a"].error
+
+
+@with_server
 async def test_a_step_may_go_to_any_holder_of_a_role(server: LiveServer) -> None:
     @Agent("worker-7", role="worker")
     class Worker(Remote):
