@@ -50,13 +50,13 @@ async def _fill(alice: Client, count: int = 24) -> None:
 def largest(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of everything that connections were given to write at once."""
     sizes: list[int] = []
-    write = Connection._write
+    write = Connection.write
 
     def noted(self: Connection, data: bytes) -> None:
         sizes.append(len(data))
         write(self, data)
 
-    monkeypatch.setattr(Connection, "_write", noted)
+    monkeypatch.setattr(Connection, "write", noted)
     return sizes
 
 
