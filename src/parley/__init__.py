@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from parley.sdk.agent.agent import Agent, BaseAgent
     from parley.sdk.agent.channels import ChannelHandle
     from parley.sdk.agent.decorators import on_approval, on_assignment, on_message
-    from parley.sdk.agent.results import progress
+    from parley.sdk.agent.results import ask_back, progress
     from parley.sdk.agent.running import run_agents, serve_agents
     from parley.sdk.blocking.client import Client
     from parley.sdk.client.client import AsyncClient
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         ChannelMessage,
         ChannelOptions,
         NewSubscription,
+        RequestForward,
         RequestInfo,
         StreamTicket,
         Subscription,
@@ -200,6 +201,7 @@ __all__ = [
     "Record",
     "RefusedFile",
     "Replay",
+    "RequestForward",
     "RequestInfo",
     "Review",
     "Role",
@@ -229,6 +231,7 @@ __all__ = [
     "WorkflowResult",
     "WorkflowRunning",
     "WorkflowTimedOut",
+    "ask_back",
     "on_approval",
     "on_assignment",
     "on_message",
@@ -308,6 +311,7 @@ _HOMES = {
     "Record": "parley.wire.api.records.record",
     "RefusedFile": "parley.domain.mailbox.listing",
     "Replay": "parley.wire.api.records.rules",
+    "RequestForward": "parley.wire.api.records.channels",
     "RequestInfo": "parley.wire.api.records.channels",
     "Review": "parley.domain.message.review",
     "Role": "parley.wire.api.records.directory",
@@ -332,6 +336,7 @@ _HOMES = {
     "WorkflowResult": "parley.sdk.workflow.result",
     "WorkflowRunning": "parley.domain.errors.workflow",
     "WorkflowTimedOut": "parley.domain.errors.workflow",
+    "ask_back": "parley.sdk.agent.results",
     "on_approval": "parley.sdk.agent.decorators",
     "on_assignment": "parley.sdk.agent.decorators",
     "on_message": "parley.sdk.agent.decorators",

@@ -96,6 +96,8 @@ TYPES: dict[str, str | Iterable[str]] = {
     "WorkflowOutcome": WorkflowOutcome,
     "Priority": parley.Priority,
     "ProgressPart": "what `progress(...)` gives, for a generator handler to yield",
+    "QuestionBack": "what `ask_back(...)` gives, for a handler to return",
+    "ForwardedRequest": "what `message.forward(...)` gives, for a handler to return",
     "ReviewState": ReviewState,
     "Start": get_args(Start),
     "TaskStatus": TaskStatus,
@@ -122,7 +124,7 @@ def python_page() -> Iterator[str]:
 def agents_part() -> Iterator[str]:
     yield "## Agents"
     yield from class_section(parley.Agent, "###")
-    for function in (parley.on_message, parley.on_assignment, parley.on_approval, parley.progress):
+    for function in (parley.on_message, parley.on_assignment, parley.on_approval, parley.progress, parley.ask_back):
         yield from function_section(function.__name__, function, "####")
     yield from class_section(parley.BaseAgent, "###")
     for several in (parley.run_agents, parley.serve_agents):

@@ -90,7 +90,7 @@ GROUPS = (
             "post": ("post",),
             "ask": ("ask",),
             "answer": ("answer",),
-            "requests": ("withdraw",),
+            "requests": ("forward", "withdraw"),
             "listen": ("listen",),
             "messages": ("messages",),
         },

@@ -96,6 +96,22 @@ class Envelopes(Protocol):
         """Whether a request accepts partial answers, or a response is one."""
         ...
 
+    def is_question(self, metadata: bytes) -> bool:
+        """Whether an answer asks something back."""
+        ...
+
+    def forwarded(self, metadata: bytes) -> tuple[str, str]:
+        """The request that a request stands for, and who sent that first; empty when it was not handed on."""
+        ...
+
+    def with_parts(self, metadata: bytes) -> bytes:
+        """The metadata of a request that accepts partial answers."""
+        ...
+
+    def with_forwarded(self, metadata: bytes, request_id: str, asker: str, by: tuple[str, ...]) -> bytes:
+        """The metadata with who handed a request on."""
+        ...
+
     def with_sender_kind(self, metadata: bytes, *, by_person: bool) -> bytes:
         """The metadata marked as those of a person's message, or without that mark, whatever the sender wrote."""
         ...

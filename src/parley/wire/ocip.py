@@ -16,7 +16,7 @@ from parley.domain.content.redaction import text_of
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.errors.rules import EnvelopeInvalid
 from parley.domain.times import parse_time, stamp
-from parley.wire.parts import is_partial
+from parley.wire.parts import ACCEPTS, FORWARDED, forwarded_of, is_partial, is_question
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -303,6 +303,19 @@ class OcipFormat:
 
     def is_partial(self, pattern: Pattern, metadata: bytes) -> bool:
         return is_partial(pattern, metadata)
+
+    def is_question(self, metadata: bytes) -> bool:
+        return is_question(metadata)
+
+    def forwarded(self, metadata: bytes) -> tuple[str, str]:
+        return forwarded_of(metadata)
+
+    def with_parts(self, metadata: bytes) -> bytes:
+        return _encode({**msgspec.json.decode(metadata, type=dict[str, Any]), ACCEPTS: True})
+
+    def with_forwarded(self, metadata: bytes, request_id: str, asker: str, by: tuple[str, ...]) -> bytes:
+        fields = msgspec.json.decode(metadata, type=dict[str, Any])
+        return _encode({**fields, FORWARDED: {"request_id": request_id, "asker": asker, "by": list(by)}})
 
     def with_sender_kind(self, metadata: bytes, *, by_person: bool) -> bytes:
         fields = msgspec.json.decode(metadata, type=dict[str, Any])

@@ -1,4 +1,4 @@
-"""Partial answers in the metadata of messages: `accepts_partial` of a request, `partial` of a response."""
+"""What the metadata of requests and answers say: partial answers, questions in return, and who handed a request on."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ ACCEPTS = "accepts_partial"
 PARTIAL = "partial"
 ARTIFACT, PROGRESS = "artifact", "progress"
 KINDS = (ARTIFACT, PROGRESS)
+# Only the server says who handed a request on.
+FORWARDED = "forwarded"
 
 
 class _Fields(msgspec.Struct):
     accepts_partial: Any = None
     partial: Any = None
+    kind: Any = None
+    forwarded: Any = None
 
 
 # Looked for in the bytes first: most metadata have neither, and are not parsed.
@@ -35,6 +39,19 @@ def is_partial(pattern: Pattern, metadata: bytes) -> bool:
         return False
     fields = _decode(metadata)
     return fields.accepts_partial is True if pattern is Pattern.REQUEST else fields.partial in KINDS
+
+
+def is_question(metadata: bytes) -> bool:
+    """Whether an answer asks something back."""
+    return b'"question"' in metadata and _decode(metadata).kind == "question"
+
+
+def forwarded_of(metadata: bytes) -> tuple[str, str]:
+    """The request that a request stands for, and who sent that first; empty when it was not handed on."""
+    forwarded = _decode(metadata).forwarded if b'"forwarded"' in metadata else None
+    if not isinstance(forwarded, dict):
+        return "", ""
+    return str(forwarded.get("request_id", "")), str(forwarded.get("asker", ""))
 
 
 def partial_of(pattern: Pattern, metadata: Mapping[str, Any]) -> bool:

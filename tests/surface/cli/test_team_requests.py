@@ -1,4 +1,4 @@
-"""`parley withdraw`, and Ctrl-C in `parley ask`, against a real server."""
+"""`parley withdraw`, `parley forward`, and Ctrl-C in `parley ask`, against a real server."""
 
 from __future__ import annotations
 
@@ -75,6 +75,21 @@ def test_what_is_answered_cannot_be_withdrawn(team: Team) -> None:
 
     assert (late.code, late.out) == (4, "")
     assert "is answered already" in late.err
+
+
+def test_a_request_is_handed_on_and_answered_by_the_next_one(team: Team) -> None:
+    channel = team.channel()
+    asked = team.post(channel, "--to", "codex", "--type", "request", "--field", "q=1")
+
+    handed = team.said("forward", asked, "--channel", channel, "--to", "gemini", "-a", "codex")
+    late = team.run("answer", asked, "--channel", channel, "--agent", "codex", "--field", "a=1")
+    back = team.run("forward", handed["id"], "--channel", channel, "--to", "codex", "-a", "gemini")
+    answer = team.said("answer", handed["id"], "--channel", channel, "--agent", "gemini", "--field", "a=1")
+
+    assert (handed["payload"], handed["metadata"]["forwarded"]["by"]) == ({"q": "1"}, ["codex"])
+    assert (late.code, back.code) == (4, 4)
+    assert "claude -> codex -> gemini -> codex: codex had this request before" in back.err
+    assert (answer["to"], answer["correlation_id"]) == ("claude", asked)
 
 
 def test_ctrl_c_in_ask_withdraws_the_question(team: Team) -> None:

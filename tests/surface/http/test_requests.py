@@ -78,3 +78,52 @@ async def test_a_key_for_several_agents_names_the_sender(server: LiveServer) -> 
     assert (await service.delete(f"{PLACE}/{asked}")).status == 422
     assert (await service.delete(f"{PLACE}/{asked}?sender=bob")).status == 403
     assert (await service.delete(f"{PLACE}/{asked}?sender=alice")).json["state"] == "withdrawn"
+
+
+@with_server
+async def test_a_request_that_is_handed_on_is_answered_to_its_first_sender(server: LiveServer) -> None:
+    alice, bob, carol = [await server.client(name) for name in ("alice", "bob", "carol")]
+    asking = asyncio.create_task(alice.post(ASK, {"to": "bob", "payload": {"q": 1}, "timeout": 60}))
+
+    async def arrived() -> bool:
+        return bool((await bob.get(PLACE)).json)
+
+    await soon(arrived)
+    asked = (await bob.get(PLACE)).json[0]["id"]
+    body = {"to": "carol", "metadata": {"forwarded": {"by": ["nobody"]}}}
+
+    first = await bob.post(f"{PLACE}/{asked}/forward", body, {"Idempotency-Key": "f-1"})
+    again = await bob.post(f"{PLACE}/{asked}/forward", body, {"Idempotency-Key": "f-1"})
+    assert (first.status, first.json["payload"]) == (201, {"q": 1})
+    assert first.json["id"] == again.json["id"]
+    assert first.json["metadata"]["forwarded"] == {"request_id": asked, "asker": "alice", "by": ["bob"]}
+    shown = (await bob.get(f"{PLACE}/{asked}/request")).json
+    assert (shown["state"], shown["forwards"][0]["to"]) == ("forwarded", "carol")
+    answer = await carol.post(f"{PLACE}/{first.json['id']}/reply", {"payload": {"a": 1}})
+
+    got = await asking
+    assert (got.status, got.json["id"], got.json["correlation_id"]) == (200, answer.json["id"], asked)
+
+
+@with_server
+async def test_who_forwards_cannot_sign_for_what_the_server_adds(server: LiveServer) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    asked = await request(alice)
+
+    refused = await bob.post(f"{PLACE}/{asked}/forward", {"to": "carol", "metadata": {"proof": {}}})
+
+    assert (refused.status, refused.json["code"]) == (422, "invalid")
+
+
+@with_server
+async def test_partial_answers_are_taken_only_where_they_are_understood(server: LiveServer) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    plain, streamed = await request(alice), await request(alice, metadata={"accepts_partial": True})
+    part = {"payload": {"p": 1}, "metadata": {"partial": "artifact"}}
+
+    assert (await bob.post(f"{PLACE}/{plain}/reply", part)).json["code"] == "partial_not_accepted"
+    assert (await bob.post(f"{PLACE}/{streamed}/reply", part)).status == 201
+    wrong = await bob.post(f"{PLACE}/{streamed}/reply", {"payload": {}, "metadata": {"partial": "chunk"}})
+    assert (wrong.status, wrong.json["errors"][0]["field"]) == (422, "metadata.partial")
+    shown = (await alice.get(f"{PLACE}/{streamed}/request")).json
+    assert (shown["state"], shown["parts"], shown["answers"]) == ("partially_answered", 1, [])

@@ -102,7 +102,7 @@ _END = (
 )
 DEPART = (
     "UPDATE post SET state = 'expired' WHERE pattern = 'request' AND NOT answered AND addressee = $2"
-    " AND number >> 40 = $1 AND state <> 'expired'"
+    " AND number >> 40 = $1 AND state <> 'expired' AND id <> ALL($3::text[])"
 )
 # A stored answer repeats what was said; one that is still to be stored stays away, too.
 EMPTY_ANSWERS = f"UPDATE saved SET answer = '', status = {ANSWER_ERASED} WHERE scope = ANY($1)"
@@ -290,8 +290,8 @@ def _statements(act: Write) -> Iterable[tuple[Any, ...]]:
             yield _EXPIRE, tenant, message_id
         case ExpireChannel(channel):
             yield _END, channel
-        case ExpireRequests(tenant, agent):
-            yield DEPART, tenant, agent
+        case ExpireRequests(tenant, agent, handed_on):
+            yield DEPART, tenant, agent, list(handed_on)
         case EvictPosts(tenant, channel, floor, purge):
             yield REMOVE, channel, floor, purge, tenant
         case EraseContent(tenant, messages):

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.channel.channel import MemberPolicy, reaches
-from parley.domain.channel.request import check_accepts_part, check_not_withdrawn
+from parley.domain.channel.request import check_accepts_part, check_not_forwarded, check_not_withdrawn
 from parley.domain.directory.callers import EVERYONE, ROLE_PREFIXES
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.errors.team import (
@@ -75,6 +75,9 @@ class PostDraft(NamedTuple):
     wishes: Wishes | None = None
     # Of a request: it accepts partial answers. Of a response: it is one.
     partial: bool = False
+    # Of a request: the one that its sender hands on with it, and who sent that first.
+    forwards: str = ""
+    asker: str = ""
     # The payload as it was read, where somebody has read it.
     body: dict[str, Any] | None = None
     # Of a response: the lease under which its request was claimed.
@@ -184,7 +187,8 @@ def place(  # noqa: PLR0913  # everything that the rule depends on, in one place
         sender=sender,
         to=to,
         pattern=draft.pattern,
-        in_reply_to=draft.in_reply_to,
+        # An answer to a request that was handed on answers the first one.
+        in_reply_to=request.id if answers and request is not None else draft.in_reply_to,
         payload=draft.payload,
         metadata=draft.metadata,
         created_at=at,
@@ -240,6 +244,7 @@ def check_answerable(request: Post, sender: str, now: str, state: RequestState |
     if request.recipients is not None and sender not in request.recipients:
         raise NotAddressee(f"{request.id} was not addressed to {sender}")
     check_not_withdrawn(request, state)
+    check_not_forwarded(request, state, sender)
     if request.over(now):
         raise MessageExpired(f"{request.id} expired before it was answered")
 

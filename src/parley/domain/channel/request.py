@@ -5,6 +5,10 @@
       ├──────────────┼──> withdrawn    by its sender
       └──────────────┴──> expired      at its `expires_at`, or when its channel closes or who was asked leaves
 
+Whoever was asked may hand an open request on: it sends a request of its own, whose answer goes to the first sender.
+
+    alice ── R ──> bob ── F, in place of R ──> carol ── the answer, to R ──> alice
+
 `answered`, `withdrawn` and `expired` are final. Most requests need nothing beside their post. Of the others, a
 `RequestState` holds what the post does not say.
 """
@@ -17,10 +21,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from parley.domain.errors.team import (
     AlreadyAnswered,
+    ForwardLoop,
     MessageExpired,
     NotARequest,
     NotAsker,
     PartialNotAccepted,
+    RequestForwarded,
     RequestWithdrawn,
     TooManyParts,
 )
@@ -35,6 +41,8 @@ if TYPE_CHECKING:
 
 # How many partial answers a request may have.
 PARTS_MAX = 1_000
+# How often a request may be handed on.
+FORWARDS_MAX = 8
 
 
 class RequestPhase(StrEnum):
@@ -42,9 +50,21 @@ class RequestPhase(StrEnum):
 
     OPEN = "open"
     PARTIALLY_ANSWERED = "partially_answered"
+    FORWARDED = "forwarded"
     ANSWERED = "answered"
+    QUESTION = "question"
     WITHDRAWN = "withdrawn"
     EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forwarding:
+    """An agent has handed a request on, by a request of its own."""
+
+    by: str
+    to: str
+    request_id: str
+    at: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +80,13 @@ class RequestState(Record):
     # Of a request that accepts partial answers: how many it has, and whether its answer is there.
     parts: int = 0
     answered: bool = False
+    forwards: tuple[Forwarding, ...] = ()
+    # Of a request that stands for another: that one, the requests between them, and the agents that handed it on.
+    root: str = ""
+    path: tuple[str, ...] = ()
+    chain: tuple[str, ...] = ()
+    # Of such a request: whom it went to.
+    asked: tuple[str, ...] = ()
     # When it can be forgotten; empty: together with its channel.
     forget_at: str = ""
 
@@ -70,6 +97,10 @@ class RequestState(Record):
     @property
     def due(self) -> str:
         return self.forget_at
+
+    def forwarded_by(self, agent: str) -> Forwarding | None:
+        """How this agent has handed the request on, if it has."""
+        return next((forwarding for forwarding in self.forwards if forwarding.by == agent), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +148,8 @@ def phase_of(request: Post, state: RequestState | None, now: str) -> RequestPhas
         return RequestPhase.ANSWERED
     if request.over(now):
         return RequestPhase.EXPIRED
+    if state is not None and state.forwards and all(map(state.forwarded_by, request.recipients or ("",))):
+        return RequestPhase.FORWARDED
     return RequestPhase.PARTIALLY_ANSWERED if state is not None and state.parts else RequestPhase.OPEN
 
 
@@ -124,6 +157,24 @@ def check_not_withdrawn(request: Post, state: RequestState | None) -> None:
     """Refuse what comes after the withdrawal of a request."""
     if state is not None and state.withdrawn_at:
         raise RequestWithdrawn(f"{request.id} was withdrawn by {request.sender}")
+
+
+def check_not_forwarded(request: Post, state: RequestState | None, agent: str) -> None:
+    """Refuse an agent that has handed the request on: it no longer answers it."""
+    forwarding = state.forwarded_by(agent) if state is not None and state.forwards else None
+    if forwarding is not None:
+        raise RequestForwarded(f"{agent} has handed {request.id} on to {forwarding.to}")
+
+
+def check_chain(asker: str, chain: tuple[str, ...], recipients: tuple[str, ...]) -> None:
+    """Refuse to hand a request back to anybody who had it, and to hand it on more often than allowed."""
+    back = [agent for agent in recipients if agent == asker or agent in chain]
+    path = " -> ".join((asker, *chain, *back))
+    if back:
+        raise ForwardLoop(f"{path}: {back[0]} had this request before", facts={"agents": [asker, *chain]})
+    if len(chain) > FORWARDS_MAX:
+        detail = f"{path}: a request is handed on at most {FORWARDS_MAX} times"
+        raise ForwardLoop(detail, facts={"agents": [asker, *chain]})
 
 
 def check_accepts_part(request: Post, state: RequestState | None) -> None:

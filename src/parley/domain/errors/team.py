@@ -18,6 +18,8 @@ Conflict
 ├── MessageExpired           message_expired
 │   └── RequestWithdrawn     request_withdrawn     its sender no longer wants an answer
 ├── AlreadyAnswered          already_answered      nothing can be withdrawn or added any more
+├── RequestForwarded         request_forwarded     who handed a request on can no longer answer it
+├── ForwardLoop              forward_loop          handed on in a circle, or too often; `facts` has the chain
 ├── PartialNotAccepted       partial_not_accepted  the request wants one answer
 ├── TooManyParts             too_many_parts        a request has a bounded number of partial answers
 ├── BadTransition            bad_transition
@@ -151,6 +153,18 @@ class AlreadyAnswered(Conflict):
     """The request is answered already."""
 
     code = "already_answered"
+
+
+class RequestForwarded(Conflict):
+    """The request was handed on to another agent, which answers it."""
+
+    code = "request_forwarded"
+
+
+class ForwardLoop(Conflict):
+    """The request would go in a circle, or was handed on too often."""
+
+    code = "forward_loop"
 
 
 class PartialNotAccepted(Conflict):

@@ -79,7 +79,9 @@ class TeamChanges(NamedTuple):
     `ended` are channels that are closed: their unanswered requests and pending messages expire. `purges` are channels
     that are emptied: all their messages are deleted. `departed` are agents whose unanswered requests expire. `moved`
     are pending messages that get recipients or expire. `open_requests` are requests that must be unanswered and not
-    expired, or the commit is refused as stale. Idempotency keys used before `forget_before` are forgotten.
+    expired, or the commit is refused as stale. `answered` are requests that its responses answer beside the ones that
+    they name; `handed_on` are requests that do not expire when agents depart, because others answer them.
+    Idempotency keys used before `forget_before` are forgotten.
     Posts take the next seqs of their channel, posts and events the next positions of the tenant.
     """
 
@@ -92,6 +94,8 @@ class TeamChanges(NamedTuple):
     receipts: tuple[Receipt, ...] = ()
     moved: tuple[Moved, ...] = ()
     open_requests: tuple[str, ...] = ()
+    answered: tuple[str, ...] = ()
+    handed_on: tuple[str, ...] = ()
     purges: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
     departed: tuple[str, ...] = ()

@@ -284,7 +284,9 @@ class Transaction:
         for channel_id in (*changes.ended, *changes.purges):
             self._end(channel_id, tenant, purge=channel_id in changes.purges)
         for agent in changes.departed:
-            self.writes.append(ExpireRequests(self.head(tenant).tenant_row, agent))
+            self.writes.append(ExpireRequests(self.head(tenant).tenant_row, agent, changes.handed_on))
+        for request_id in changes.answered:
+            self._insert().answered.append((self.head(tenant).tenant_row, request_id))
         for record in changes.drops:
             self._drop(record)
         if changes.entries:

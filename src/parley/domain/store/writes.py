@@ -40,10 +40,11 @@ class ExpireChannel(NamedTuple):
 
 
 class ExpireRequests(NamedTuple):
-    """Expire the unanswered requests to an agent."""
+    """Expire the unanswered requests to an agent, but for those that it has handed on."""
 
     tenant: int
     agent: str
+    handed_on: tuple[str, ...] = ()
 
 
 class EvictPosts(NamedTuple):

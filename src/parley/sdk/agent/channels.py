@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
 from parley.domain.errors.errors import Invalid
+from parley.sdk.protocol.asking import continued
 from parley.sdk.protocol.failures import check_answer
 
 if TYPE_CHECKING:
@@ -75,6 +76,16 @@ class ChannelHandle(Protocol):
         **metadata: Any,  # noqa: ANN401
     ) -> list[ChannelMessage]:
         """Ask, and collect every answer that comes within the time."""
+
+    async def follow_up(
+        self,
+        answer: ChannelMessage,
+        payload: object,
+        *,
+        timeout: float = 30,
+        **metadata: Any,  # noqa: ANN401
+    ) -> ChannelMessage:
+        """Ask on after an answer, such as a question in return (`answer.is_question`): the same agent, conversation."""
 
     async def notify(self, to: str, payload: object, **metadata: Any) -> ChannelMessage:  # noqa: ANN401
         """Tell one agent, or the holders of a role, without waiting for anything."""
@@ -159,7 +170,9 @@ class ServerQuestions:
 
     async def has_taken(self, answer: ChannelMessage) -> bool:
         """Whether an answer went to a question; known at the latest when those that it can be for have ended."""
-        pending = [one for one in self._open.get(answer.channel_id, ()) if one.to in ("", answer.sender)]
+        # A request may have been handed on: then somebody else answers than was asked.
+        senders = ("", answer.sender, *answer.forwarded_by)
+        pending = [one for one in self._open.get(answer.channel_id, ()) if one.to in senders]
         while not self._is_taken(answer) and pending:
             await asyncio.wait({one.changed for one in pending}, return_when=asyncio.FIRST_COMPLETED)
             pending = [one for one in pending if not one.has_ended]
@@ -247,6 +260,18 @@ class ServerChannel:
         )
         answers: list[ChannelMessage] = await self._questions.wait_for_answer(self.id, question, to)
         return answers
+
+    async def follow_up(
+        self,
+        answer: ChannelMessage,
+        payload: object,
+        *,
+        timeout: float = 30,
+        **metadata: Any,  # noqa: ANN401
+    ) -> ChannelMessage:
+        """Ask on after an answer: the same agent, in the same conversation."""
+        fields = {**continued(answer.id, answer.metadata), **metadata}
+        return await self.ask(answer.sender, payload, timeout=timeout, **fields)
 
     async def notify(self, to: str, payload: object, **metadata: Any) -> ChannelMessage:  # noqa: ANN401
         """Tell one agent, or the holders of a role, without waiting for anything."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from parley.domain.channel.request import PARTS_MAX
 from parley.domain.errors.team import MessageExpired, TooManyParts
 from parley.sdk.agent.calling import answer_of, run_in_thread
+from parley.wire.api.records.channels import ForwardedRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -33,11 +34,37 @@ def progress(text: str = "", **fields: Any) -> ProgressPart:  # noqa: ANN401  # 
     return ProgressPart({**({"text": text} if text else {}), **fields})
 
 
+class QuestionBack(NamedTuple):
+    """What a handler returns to ask something back."""
+
+    payload: Mapping[str, Any]
+
+
+def ask_back(question: str, **fields: Any) -> QuestionBack:  # noqa: ANN401  # whatever the asker understands
+    """For a handler to return: ask something back in place of an answer: `return ask_back("Which city?")`.
+
+    The asker's `answer.is_question` is true, and `follow_up` continues the conversation.
+    """
+    return QuestionBack({"question": question, **fields})
+
+
 class HandlerResult(NamedTuple):
-    """The answer that a handler gives, with what its metadata say."""
+    """The answer that a handler gives, with what its metadata say; or to whom it hands the request on."""
 
     payload: Mapping[str, Any]
     metadata: Mapping[str, Any] | None = None
+    forward: ForwardedRequest | None = None
+
+
+def result_of(handler: Handler, returned: object) -> HandlerResult | None:
+    """What a returned value means; None for no answer. `Invalid` when it means nothing."""
+    if isinstance(returned, ForwardedRequest):
+        return HandlerResult({}, forward=returned)
+    if isinstance(returned, QuestionBack):
+        payload = answer_of(handler, returned.payload)
+        return HandlerResult(payload or {}, {"kind": "question"})
+    answer = answer_of(handler, returned)
+    return HandlerResult(answer) if answer is not None else None
 
 
 class Parts:
@@ -55,6 +82,8 @@ class Parts:
         self._count = 0
         self._last: Mapping[str, Any] | None = None
         self._last_id = ""
+        # A question back, or to whom the request is handed on: that is the end, whatever was said before.
+        self._final: HandlerResult | None = None
         # Set when nobody waits for the handler any more: one in a thread learns it with its next value.
         self.closed = False
 
@@ -72,11 +101,9 @@ class Parts:
                 returned = await run_in_thread(lambda: self._iterate(handler.call(argument), loop))
         finally:
             self.closed = True
-        payload = answer_of(handler, returned)
-        if payload is not None:
-            return HandlerResult(payload)
-        if self._last is None:
-            return None
+        result = result_of(handler, returned) or self._final
+        if result is not None or self._last is None:
+            return result
         return HandlerResult(self._last, {"repeats": self._last_id} if self._last_id else None)
 
     def _iterate(self, values: Any, loop: asyncio.AbstractEventLoop) -> object:  # noqa: ANN401  # a generator
@@ -95,6 +122,9 @@ class Parts:
         self._count += 1
         if self._count > PARTS_MAX:
             raise TooManyParts(f"{self._handler.name} yielded more than {PARTS_MAX} values")
+        if isinstance(value, QuestionBack | ForwardedRequest):
+            self._final = result_of(self._handler, value)
+            return
         kind = PROGRESS if isinstance(value, ProgressPart) else ARTIFACT
         payload = answer_of(self._handler, value.payload if isinstance(value, ProgressPart) else value)
         if payload is None:

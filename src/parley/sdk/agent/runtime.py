@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from parley.domain.errors.errors import Conflict, Forbidden, Invalid, NotFound, ParleyError
 from parley.domain.errors.rules import MessageHeld
-from parley.domain.errors.team import BookmarkTaken, Gone, KeyReused, MessageExpired
-from parley.sdk.agent.calling import answer_of, call, failure_of
+from parley.domain.errors.team import AlreadyAnswered, BookmarkTaken, Gone, KeyReused, MessageExpired
+from parley.sdk.agent.calling import call, failure_of
 from parley.sdk.agent.channels import current_intent, current_trace
 from parley.sdk.agent.logs import describe_arrival, error_text, log_event
-from parley.sdk.agent.results import HandlerResult, Parts, accepts_parts
+from parley.sdk.agent.results import HandlerResult, Parts, accepts_parts, result_of
 from parley.sdk.protocol.failures import FAILURE_TEXT_MAX_CHARS, Failure
 from parley.sdk.protocol.retry import retry_while_unavailable
 from parley.wire.api.records.channels import ChannelMessage
@@ -260,7 +260,7 @@ class Runtime:
             failure = failure or failed
             if is_request and not answered and result is not None:
                 answered = True
-                unanswered = await self._answer(message, result.payload, result.metadata)
+                unanswered = await self._give(message, result)
         if is_request and not answered and failure is not None:
             unanswered = await self._answer(message, failure.payload(self.plan.name), failure.metadata)
         return unanswered
@@ -307,8 +307,7 @@ class Runtime:
             parts = Parts(handler, argument, self._part_sender(argument), asyncio.get_running_loop().time)
             result: HandlerResult | None = await call(handler, argument, self.plan.timeout, parts.run)
             return result
-        answer = answer_of(handler, await call(handler, argument, self.plan.timeout))
-        return HandlerResult(answer) if answer is not None else None
+        return result_of(handler, await call(handler, argument, self.plan.timeout))
 
     def _part_sender(self, argument: object) -> SendPart | None:
         """How the values of a generator are sent; None when the asker does not follow them."""
@@ -336,6 +335,27 @@ class Runtime:
             _log.warning("%s (%s: %s)", text, error.code, " ".join(error_text(error).split()), extra=extra)
         else:
             _log.error("%s", text, extra=extra, exc_info=error)
+
+    async def _give(self, message: ChannelMessage, result: HandlerResult) -> str:
+        """Answer a request, or hand it on; returns why the asker has nothing, "" when it has or will have something."""
+        forward = result.forward
+        if forward is None:
+            return await self._answer(message, result.payload, result.metadata)
+        try:
+            await self._retry_answer(lambda: self.workplace.forward(message, forward))
+            self.counts["forwarded"] += 1
+        except MessageHeld:
+            text = "what it hands on is held for approval"
+            self._log("agent_forward_held", text, message_id=message.id, level=logging.INFO)
+        except (MessageExpired, AlreadyAnswered) as error:
+            text = "what it hands on is no longer wanted"
+            self._log("agent_answer_unwanted", text, str(error), message_id=message.id)
+        except ParleyError as error:
+            self.counts["failed"] += 1
+            self._log("agent_forward_refused", f"could not hand on to {forward.to}", str(error), message_id=message.id)
+            failure = Failure(error.code, f"could not hand the request on to {forward.to}: {error}"[:500])
+            return await self._answer(message, failure.payload(self.plan.name), failure.metadata)
+        return ""
 
     async def _answer(
         self, message: ChannelMessage, payload: Mapping[str, Any], metadata: Mapping[str, Any] | None = None

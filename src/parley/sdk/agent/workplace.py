@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from parley.sdk.agent.channels import AgentChannels
     from parley.sdk.client.client import AsyncClient
     from parley.sdk.protocol.failures import Failure
-    from parley.wire.api.records.channels import ChannelMessage
+    from parley.wire.api.records.channels import ChannelMessage, ForwardedRequest
     from parley.wire.api.records.intents import Intent
     from parley.wire.api.records.rules import Approval
 
@@ -76,6 +76,9 @@ class Workplace(Protocol):
 
     async def send_part(self, message: ChannelMessage, payload: Mapping[str, Any], kind: str, number: int) -> str:
         """Send a partial answer of this kind, the same one once; the id of its message."""
+
+    async def forward(self, message: ChannelMessage, forward: ForwardedRequest) -> None:
+        """Hand a request on, once, however often this is called for the same one."""
 
     async def is_awaited_answer(self, response: ChannelMessage) -> bool:
         """Whether a response was delivered to a caller that asked through `channels`, so that no handler gets it."""

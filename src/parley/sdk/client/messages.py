@@ -255,8 +255,48 @@ class AsyncMessages(AsyncArea):
         path, query = ("channels", channel_id, "messages", message_id), {"sender": sender}
         return await self._fetch(RequestInfo, "DELETE", *path, query=query)
 
+    async def forward_request(
+        self,
+        channel_id: str,
+        message_id: str,
+        to: str,
+        payload: object = None,
+        *,
+        sender: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        lease: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ChannelMessage:
+        """Hand a request that you were sent on to another agent: it answers the one who asked, and you no longer can.
+
+        Without a `payload` the other agent is asked what you were asked. Returns the request that it gets. Raises
+        `Conflict` with the code `forward_loop` when it had the request before, and `MessageHeld` when a person has to
+        approve it. `lease` is that of a request that was claimed.
+        """
+        said = as_payload(payload) if payload is not None else None
+        body = without_none(to=to, payload=said, sender=sender, metadata=metadata, lease=lease)
+        path = ("channels", channel_id, "messages", message_id, "forward")
+        return await self._post(*path, body=body, idempotency_key=idempotency_key)
+
+    async def follow_up(
+        self,
+        answer: ChannelMessage,
+        payload: object,
+        timeout: float = 30,
+        *,
+        sender: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        check: bool = True,
+    ) -> ChannelMessage:
+        """Ask on after an answer, such as a question in return (`answer.is_question`), and wait for the next answer.
+
+        It goes to whoever answered, in the same channel and conversation; `metadata.follows` names the answer.
+        """
+        fields = {**asking.continued(answer.id, answer.metadata), **(metadata or {})}
+        return await self.ask(answer.channel_id, sender, answer.sender, payload, timeout, metadata=fields, check=check)
+
     async def get_request(self, channel_id: str, message_id: str) -> RequestInfo:
-        """Where a request stands: its `state` is open, partially_answered, answered, withdrawn or expired."""
+        """Where a request stands: its `state` says whether it is open, forwarded, answered, withdrawn or expired."""
         return await self._fetch(RequestInfo, "GET", "channels", channel_id, "messages", message_id, "request")
 
     async def send_to_name(

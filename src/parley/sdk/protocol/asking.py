@@ -187,6 +187,13 @@ class AnswerStream:
         return [] if self._last_part and message["metadata"].get("repeats") == self._last_part else [message]
 
 
+def continued(answer_id: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What the metadata of a question say that follows an answer: which one, and in which conversation."""
+    envelope = metadata.get("ocip")
+    conversation = envelope.get("conversation_id") if isinstance(envelope, dict) else None
+    return {"follows": answer_id, **({"conversation_id": conversation} if conversation else {})}
+
+
 def withdraw(session: ApiSession, question: Question) -> Flow[None]:
     """Withdraw a question that is given up. What is answered, over or unknown by now is left as it is."""
     query = {"sender": question.sender}

@@ -24,7 +24,7 @@ from parley.wire.api.records.channels import Channel, ChannelOptions
 from parley.wire.api.records.record import Mapping, fill_record
 from parley.wire.ocip import DISCLOSURE as DISCLOSURE_FIELD
 from parley.wire.ocip import wishes_of
-from parley.wire.parts import partial_of
+from parley.wire.parts import FORWARDED, partial_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,6 +43,7 @@ Time = Annotated[str, Meta(description="RFC 3339 with an offset.", extra_json_sc
 Lease = Annotated[str, Meta(max_length=64, description="Of a response: the lease under which its request was claimed.")]
 
 _encode = msgspec.json.Encoder().encode
+_OURS = frozenset({DISCLOSURE_FIELD, FORWARDED})
 # The bytes of `"":0,`: what is shorter than so many of them cannot hold too many keys, and is not counted.
 _SHORTEST_FIELD = 5
 
@@ -116,6 +117,16 @@ class ReplyIn(Struct, forbid_unknown_fields=True):
     lease: Lease | None = None
 
 
+class ForwardIn(Struct, forbid_unknown_fields=True):
+    """To whom a request is handed on. Without a payload it says what the request says."""
+
+    to: Annotated[str, Meta(max_length=80, description="An agent, role:ROLE or any:ROLE.")]
+    payload: Mapping | None = None
+    sender: Name | None = None
+    metadata: Mapping | None = None
+    lease: Lease | None = None
+
+
 class AskIn(Struct, forbid_unknown_fields=True):
     """A request whose answer is awaited."""
 
@@ -162,9 +173,9 @@ def draft_of(message_in: MessageIn, limits: TeamLimits, traceparent: str = "") -
     wishes = None
     partial = False
     if metadata:
-        if DISCLOSURE_FIELD in metadata:
-            # Only the server says who wrote a message.
-            metadata = {name: value for name, value in metadata.items() if name != DISCLOSURE_FIELD}
+        if not _OURS.isdisjoint(metadata):
+            # Only the server says who wrote a message, and who handed it on.
+            metadata = {name: value for name, value in metadata.items() if name not in _OURS}
         encoded = _encode(metadata)
         if len(encoded) > limits.metadata_bytes:
             raise Invalid.because([Problem("too_large", "metadata", f"at most {limits.metadata_bytes} bytes")])

@@ -5,6 +5,7 @@ Many rows go into one statement: each statement releases the interpreter and has
 
 from __future__ import annotations
 
+import json
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -143,8 +144,8 @@ def _expire_requests_to(db: sqlite3.Connection, act: ExpireRequests) -> None:
     low = act.tenant << rows.SHIFT
     db.execute(
         "UPDATE post SET state = 'expired' WHERE pattern = 'request' AND answered = 0 AND addressee = ?"
-        " AND number BETWEEN ? AND ? AND state <> 'expired'",
-        (act.agent, low, low | rows.MASK),
+        " AND number BETWEEN ? AND ? AND state <> 'expired' AND id NOT IN (SELECT value FROM json_each(?))",
+        (act.agent, low, low | rows.MASK, json.dumps(act.handed_on)),
     )
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.channel.job import Job, check_lease, enqueue, job_id
+from parley.domain.channel.post import check_answerable
 from parley.domain.channel.request import RequestMark, mark_id, new_mark, new_state, with_answer
+from parley.domain.content.envelope import Wishes
 from parley.domain.directory.callers import QUEUE_PREFIX
 from parley.domain.errors.errors import LeaseLost
+from parley.domain.exchange.exchange import Exchange
 from parley.domain.message.message import Pattern
 
 if TYPE_CHECKING:
@@ -24,9 +27,14 @@ if TYPE_CHECKING:
 class AnsweredRequest(NamedTuple):
     """A request, the job of whoever answers it, and what happened to it beside its answers."""
 
-    request: Post | None
+    # The draft of the answer; to a request that was handed on, it says by whom, and continues that conversation.
+    draft: PostDraft
+    request: Post | None = None
     job: Job | None = None
     state: RequestState | None = None
+    # When it was handed on: the request that its answerer got, and what is known of that.
+    received: Post | None = None
+    received_state: RequestState | None = None
 
 
 class AnswerEffects(NamedTuple):
@@ -34,6 +42,9 @@ class AnswerEffects(NamedTuple):
 
     drops: tuple[Record, ...] = ()
     puts: tuple[Record, ...] = ()
+    # Requests that it answers beside the one that it names; and one that must be open for it.
+    answered: tuple[str, ...] = ()
+    open_requests: tuple[str, ...] = ()
 
 
 async def answered_by(
@@ -44,36 +55,69 @@ async def answered_by(
     What a person releases, or says instead, needs no lease: the job ended when the answer was held.
     """
     if draft.pattern is not Pattern.RESPONSE or not draft.in_reply_to:
-        return AnsweredRequest(None)
+        return AnsweredRequest(draft)
     request = await team.requests.get(caller.tenant, draft.in_reply_to)
     if request is None and draft.lease:
         # Messages that wait in a queue are kept, even where the channel shows only newer ones.
         request = await team.store.post(caller.tenant, draft.in_reply_to, evicted=True)
     if request is None:
-        return AnsweredRequest(None)
+        return AnsweredRequest(draft)
     state = await team.requests.state(caller.tenant, request, expects)
+    asked, job = await _asked(team, caller, draft, request, by_person=by_person)
+    if state is None or not state.root:
+        return AnsweredRequest(draft, asked, job, state)
+    # It stands for another request, whose sender gets the answer.
+    check_answerable(asked, caller.agent, team.at(), state)
+    root = await team.requests.get(caller.tenant, state.root)
+    if root is None:
+        return AnsweredRequest(draft)
+    root_state = await team.requests.state(caller.tenant, root, expects)
+    root = root._replace(recipients=(caller.agent,), exchange_id="")
+    metadata = team.envelopes.with_forwarded(draft.metadata, asked.id, root.sender, state.chain)
+    draft = draft._replace(metadata=metadata, wishes=await _continued(team, caller.tenant, draft.wishes, asked))
+    return AnsweredRequest(draft, root, job, root_state, asked, state)
+
+
+async def _continued(team: Team, tenant: str, wishes: Wishes | None, received: Post) -> Wishes | None:
+    """The answer to a governed request that was handed on belongs to the same conversation."""
+    exchange = await team.store.get(Exchange, tenant, received.exchange_id) if received.exchange_id else None
+    if exchange is None:
+        return wishes
+    # `meant`: the rules apply to it, as to every answer in an exchange.
+    return (wishes or Wishes())._replace(
+        parent_message_id=received.id, conversation_id=exchange.conversation_id, meant=True
+    )
+
+
+async def _asked(
+    team: Team, caller: Caller, draft: PostDraft, request: Post, *, by_person: bool
+) -> tuple[Post, Job | None]:
+    """The request with whom it counts as asked, and the job that was claimed."""
     is_queued = request.to.startswith(QUEUE_PREFIX)
     if by_person:
-        return AnsweredRequest(_asked_of(request, caller) if is_queued else request, state=state)
+        return (_asked_of(request, caller) if is_queued else request), None
     if not is_queued and not draft.lease:
-        return AnsweredRequest(request, state=state)
+        return request, None
     if not draft.lease:
         raise LeaseLost(f"{request.id} is for one of {request.to}", hint="claim it, and answer with its lease")
     queue = request.to if is_queued else caller.agent
     job = check_lease(await team.store.get(Job, caller.tenant, job_id(request.id, queue)), caller.agent, draft.lease)
-    return AnsweredRequest(_asked_of(request, caller), job, state)
+    return _asked_of(request, caller), job
 
 
-async def effects_of(team: Team, tenant: str, answered: AnsweredRequest, answer: Post) -> AnswerEffects:
+async def answer_effects(team: Team, tenant: str, answered: AnsweredRequest, answer: Post) -> AnswerEffects:
     """What an answer changes: a partial one ends no job, and both count where a request accepts partial answers."""
     request = answered.request
+    ids: tuple[str, ...] = ()
     drops = () if answered.job is None or answer.partial else (answered.job,)
+    if answered.received is not None and answered.received_state is not None and not answer.partial:
+        ids = (*answered.received_state.path, answered.received.id)
     if request is None or not request.partial:
-        return AnswerEffects(drops)
+        return AnswerEffects(drops, answered=ids)
     state = with_answer(answered.state or new_state(tenant, request, team.limits.retention), answer)
     # The mark says that there is something to look up. It changes only where others must decide again.
     mark = await team.store.get(RequestMark, tenant, mark_id(request))
-    return AnswerEffects(drops, (state,) if mark is not None else (state, new_mark(tenant, request)))
+    return AnswerEffects(drops, (state,) if mark is not None else (state, new_mark(tenant, request)), ids)
 
 
 def _asked_of(request: Post, caller: Caller) -> Post:
@@ -84,8 +128,12 @@ def with_effects(changes: TeamChanges, effects: Sequence[AnswerEffects]) -> Team
     """The changes with the jobs that its posts make, and with what its answers change."""
     drops = tuple([record for effect in effects for record in effect.drops]) if effects else ()
     # What is held says nothing yet.
-    if effects and any(post.in_reply_to for post in changes.posts):
-        changes = changes._replace(puts=(*changes.puts, *[record for effect in effects for record in effect.puts]))
+    if effects and any(post.pattern is not Pattern.NOTIFY for post in changes.posts):
+        changes = changes._replace(
+            puts=(*changes.puts, *[record for effect in effects for record in effect.puts]),
+            answered=tuple([request_id for effect in effects for request_id in effect.answered]),
+            open_requests=tuple([request_id for effect in effects for request_id in effect.open_requests]),
+        )
     if not drops and not any(post.to.startswith(QUEUE_PREFIX) for post in changes.posts):
         return changes
     posts, jobs = enqueue(changes.tenant, changes.posts)

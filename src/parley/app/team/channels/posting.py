@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.rules.messages import refuse_overspent
 from parley.app.team.channels import responders
-from parley.app.team.channels.leases import answered_by, effects_of, with_effects
+from parley.app.team.channels.forwarding import effects_of
+from parley.app.team.channels.leases import answered_by, with_effects
 from parley.app.team.directory.keys import check_key
 from parley.app.team.directory.permissions import sees
 from parley.app.team.rules import governing
@@ -212,7 +213,7 @@ async def decide(
         draft = _as_posted(team, caller, original, person)
         role = await addressed_role(team, caller.tenant, draft, expects)
         answered = await answered_by(team, caller, draft, expects, by_person=person is not NOBODY)
-        request = answered.request
+        draft, request = answered.draft, answered.request
         addressed = _addressed(draft, role, request)
         units = await _units(docket, access, record, addressed) if access.names_units else NO_UNITS
         if draft.needs_responders and channel.is_open and sender_view.may_write:
@@ -231,8 +232,8 @@ async def decide(
             units=units,
             longest=team.limits.longest_expiry if draft.expires_at else timedelta(0),
         )
-        if request is not None:
-            effects.append(await effects_of(team, caller.tenant, answered, placed))
+        if request is not None or draft.forwards:
+            effects.append(await effects_of(team, caller, answered, placed, expects, by_person=person is not NOBODY))
         addressee = await check_reachable(team, caller.tenant, placed, expects) if placed.recipients else None
         message = ProposedPost(caller, channel, access, draft, placed, request, record, addressee, person)
         governed = await governing.govern(docket, message)
@@ -377,14 +378,15 @@ async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, dr
     channel, access = await _channel(team, caller, channel_id)
     sender_view = await sees(team, channel, access, caller)
     answer = draft._replace(pattern=Pattern.RESPONSE, in_reply_to=request_id, to="")
-    request, _, state = await answered_by(team, caller, answer)
+    answered = await answered_by(team, caller, answer)
+    request = answered.request
     if request is None or request.channel_id != channel_id:
         raise NotFound.no_such("message")
     # An agent must not learn of messages that it may not read, only that a request was not for it.
     if request.pattern is not Pattern.REQUEST and not request.visible_to(sender_view):
         raise NotFound.no_such("message")
     if channel.is_open and sender_view.takes_part:
-        check_answerable(request, caller.agent, team.at(), state)
+        check_answerable(request, caller.agent, team.at(), answered.state)
     return await post(team, caller, channel_id, answer)
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from parley.app.rules import exchanges as exchange_rules
 from parley.app.rules.recording import withdrawn_entries
 from parley.app.team import system_posts
-from parley.app.team.channels import reading
-from parley.app.team.channels.posting import check_speaks
+from parley.app.team.channels import posting, reading
+from parley.app.team.channels.forwarding import forward_draft, next_mark
+from parley.app.team.channels.posting import Held, check_speaks
 from parley.app.team.retry import committed
 from parley.app.team.rules.docket import TeamDocket
 from parley.app.team.system_posts import audited
@@ -17,20 +18,18 @@ from parley.domain.channel.channel import Channel
 from parley.domain.channel.job import Job, job_id
 from parley.domain.channel.post import Post, PostDraft, PostState
 from parley.domain.channel.request import (
-    RequestMark,
     RequestPhase,
     RequestState,
     check_withdrawable,
-    mark_id,
-    new_mark,
     new_state,
     phase_of,
 )
 from parley.domain.directory.callers import QUEUE_PREFIX
 from parley.domain.errors.errors import NotFound
+from parley.domain.errors.team import NotARequest
 from parley.domain.exchange.exchange import Exchange, Outcome
 from parley.domain.message.message import Pattern
-from parley.domain.record import changed, expecting
+from parley.domain.record import expecting
 from parley.domain.store.changes import Moved, TeamChanges
 
 if TYPE_CHECKING:
@@ -60,7 +59,29 @@ async def get(team: Team, caller: Caller, channel_id: str, request_id: str) -> R
     state = await team.requests.state(caller.tenant, request)
     responses = await team.store.answers(caller.tenant, request_id)
     answers = tuple([response for response in responses if not response.partial])
-    return RequestView(request, phase_of(request, state, team.at()), state, answers, len(responses) - len(answers))
+    phase = phase_of(request, state, team.at())
+    if phase is RequestPhase.ANSWERED and answers and team.envelopes.is_question(answers[-1].metadata):
+        phase = RequestPhase.QUESTION
+    return RequestView(request, phase, state, answers, len(responses) - len(answers))
+
+
+async def forward(team: Team, caller: Caller, channel_id: str, draft: PostDraft) -> Post | Held:
+    """Hand a request on, by a request of one's own: whoever gets it answers the first sender."""
+    check_speaks(caller)
+    message_id = team.new_id("msg")
+
+    async def attempt() -> posting.PendingCommit:
+        # Of what one may not see, one learns nothing. Who has claimed a request shows its lease instead.
+        request = None if draft.lease else (await reading.get(team, caller, channel_id, draft.forwards)).post
+        if request is not None and request.pattern is not Pattern.REQUEST:
+            raise NotARequest(f"{request.id} is a {request.pattern.value}; only a request is handed on")
+        forwarded = await forward_draft(team, caller, draft)
+        return await posting.decide(
+            team, caller, lambda: posting.venue_of(team, caller, channel_id), (forwarded,), (message_id,)
+        )
+
+    decided, done = await posting.decide_and_commit(team, caller, attempt)
+    return Held(decided.held) if decided.held is not None else done.posts[0]
 
 
 async def withdraw(team: Team, caller: Caller, channel_id: str, request_id: str) -> RequestView:
@@ -87,21 +108,44 @@ async def _withdrawal(team: Team, caller: Caller, request: Post, state: RequestS
         raise NotFound.no_such("channel")
     changes = await _governed_withdrawal(team, caller, request) if request.exchange_id else TeamChanges(tenant)
     jobs = await _jobs(team, tenant, request)
-    asked = dict.fromkeys((*(request.recipients or ()), *[job.holder for job in jobs if job.holder]))
-    notices = [_notice(team, channel, request, agent, now) for agent in asked]
+    forwards = await _forwards(team, tenant, state)
+    handed_on = {forwarding.by for known in (state, *forwards) if known for forwarding in known.forwards}
+    # Whoever has it now, and the request as it got it.
+    holders = dict.fromkeys((*(request.recipients or ()), *[job.holder for job in jobs if job.holder]), request.id)
+    holders |= {agent: forward.id for forward in forwards for agent in forward.asked}
+    asked = {agent: received for agent, received in holders.items() if agent not in handed_on}
+    notices = [_notice(team, channel, received, request.sender, agent, now) for agent, received in asked.items()]
     events = [audited(team, channel, notice, PostDraft(notice.pattern, b"")) for notice in notices]
     withdrawn = replace(state or new_state(tenant, request, team.limits.retention), withdrawn_at=now)
     entry = team.entry(caller, WITHDRAWN, request.id, channel=channel.id, to=request.to)
     return changes._replace(
         posts=(*changes.posts, *notices),
         expects=(*changes.expects, expecting(channel)),
-        puts=(*changes.puts, withdrawn, await _next_mark(team, tenant, request)),
+        puts=(
+            *changes.puts,
+            withdrawn,
+            await next_mark(team, tenant, request),
+            *[replace(forward, withdrawn_at=now) for forward in forwards],
+        ),
         events=(*changes.events, *(events if channel.options.audit else ())),
-        moved=(Moved(request.id, PostState.EXPIRED),),
+        moved=tuple([Moved(expired, PostState.EXPIRED) for expired in (request.id, *[one.id for one in forwards])]),
         open_requests=(request.id,),
         entries=(entry,),
         drops=(*changes.drops, *jobs),
     )
+
+
+async def _forwards(team: Team, tenant: str, state: RequestState | None) -> list[RequestState]:
+    """What is known of the requests that stand for this one, in the order in which it was handed on."""
+    states: list[RequestState] = []
+    waiting = [state] if state is not None else []
+    while waiting:
+        for forwarding in waiting.pop().forwards:
+            forward = await team.store.get(RequestState, tenant, forwarding.request_id)
+            if forward is not None:
+                states.append(forward)
+                waiting.append(forward)
+    return states
 
 
 async def _jobs(team: Team, tenant: str, request: Post) -> list[Job]:
@@ -111,17 +155,11 @@ async def _jobs(team: Team, tenant: str, request: Post) -> list[Job]:
     return [job for job in jobs if job is not None]
 
 
-async def _next_mark(team: Team, tenant: str, request: Post) -> RequestMark:
-    """The mark with which all answers to this sender in this channel are decided again."""
-    mark = await team.store.get(RequestMark, tenant, mark_id(request))
-    return changed(mark, request_id=request.id) if mark is not None else new_mark(tenant, request)
-
-
-def _notice(team: Team, channel: Channel, request: Post, agent: str, now: str) -> Post:
+def _notice(team: Team, channel: Channel, request_id: str, asker: str, agent: str, now: str) -> Post:
     payload = b'{"event":"%b","request_id":"%b","agent_id":"%b"}' % (
         WITHDRAWN.encode(),
-        request.id.encode(),
-        request.sender.encode(),
+        request_id.encode(),
+        asker.encode(),
     )
     return system_posts.spoken(team, channel, payload, now, to=agent)
 

@@ -192,6 +192,7 @@ def held_draft(team: Team, approval: Approval) -> PostDraft:
     if held is None:
         raise NotReleasable("it has no message to send", facts={"approval": approval.id})
     metadata = held.metadata.encode()
+    forwards, asker = team.envelopes.forwarded(metadata) if held.pattern == Pattern.REQUEST.value else ("", "")
     return PostDraft(
         Pattern(held.pattern),
         held.payload.encode(),
@@ -202,4 +203,6 @@ def held_draft(team: Team, approval: Approval) -> PostDraft:
         from_stamp(held.expires_at) if held.expires_at else None,
         wishes=team.envelopes.wishes(metadata),
         partial=team.envelopes.is_partial(Pattern(held.pattern), metadata),
+        forwards=forwards,
+        asker=asker,
     )

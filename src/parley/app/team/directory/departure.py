@@ -17,6 +17,7 @@ from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.bookmark import Bookmark
 from parley.domain.channel.channel import without_member
 from parley.domain.channel.post import PostDraft
+from parley.domain.channel.request import RequestState
 from parley.domain.directory.callers import AgentStatus, Caller, Role, without_holder
 from parley.domain.errors.errors import NotFound, Stale
 from parley.domain.record import expecting
@@ -95,7 +96,18 @@ async def _leaving(team: Team, caller: Caller, record: AgentRecord) -> TeamChang
     parting = await _parting(team, caller.tenant, record.id, channels)
     gone = replace(record, status=AgentStatus.DEREGISTERED, role_id="", draining_since="")
     entry = team.entry(caller, "agent_departed", record.id, status=gone.status.value, channels=str(len(parting.posts)))
-    return parting._replace(puts=(gone, *parting.puts), departed=(record.id,), entries=(entry,))
+    return parting._replace(
+        puts=(gone, *parting.puts),
+        departed=(record.id,),
+        handed_on=await _handed_on(team, caller.tenant, record.id, channels),
+        entries=(entry,),
+    )
+
+
+async def _handed_on(team: Team, tenant: str, agent: str, channels: Sequence[Channel]) -> tuple[str, ...]:
+    """The requests to an agent that others answer in its place: they do not end with it."""
+    states = [state for channel in channels for state in await team.store.children(RequestState, tenant, channel.id)]
+    return tuple([state.id for state in states if state.forwarded_by(agent) is not None])
 
 
 async def _parting(team: Team, tenant: str, agent: str, channels: Sequence[Channel]) -> TeamChanges:

@@ -17,12 +17,13 @@ from parley.domain.content.redaction import text_of
 from parley.domain.directory.access import Access
 from parley.domain.directory.callers import EVERYONE, KeyKind
 from parley.domain.errors.errors import ParleyError, Problem
-from parley.domain.errors.rules import CrossEnterpriseBlocked, EnvelopeInvalid
+from parley.domain.errors.rules import CrossEnterpriseBlocked, EnvelopeInvalid, PolicyDenied
 from parley.domain.exchange.approval import Cause, HeldDraft
 from parley.domain.exchange.exchange import Exchange, is_group
 from parley.domain.hashes import digest
 from parley.domain.message.message import Pattern
 from parley.domain.record import expecting
+from parley.domain.rules.isolation import are_apart
 from parley.domain.rules.rulebook import concerns
 from parley.domain.rules.ruling import Proposal
 from parley.domain.rules.suspension import check_not_stopped
@@ -101,6 +102,8 @@ async def govern(docket: TeamDocket, message: ProposedPost) -> GovernedPost:
     try:
         if docket.stopped is not None and docket.stopped.stopped:
             receivers = _unstopped(docket, sender, receivers, to=placed.to)
+        if message.draft.asker:
+            await _check_asker(docket, message.draft.asker, receivers or [])
         exchange, others = await _exchanges(docket, message)
     except ParleyError as refusal:
         submission = _submission(docket.team, message, sender, tuple(receivers or ()))
@@ -192,6 +195,15 @@ def _unstopped(docket: TeamDocket, sender: Party, receivers: list[Party] | None,
     return left
 
 
+async def _check_asker(docket: TeamDocket, asker: str, receivers: list[Party]) -> None:
+    """Refuse to hand a request on to an agent that may not talk to whoever sent it."""
+    party = await rules.party(docket.team, docket.tenant, asker, docket.expects)
+    for receiver in receivers:
+        check_not_stopped(docket.stopped, party, receiver)
+        if are_apart(docket.book, party.attributes, receiver.attributes):
+            raise PolicyDenied(f"{receiver.agent} may not answer {asker}")
+
+
 async def _exchanges(docket: TeamDocket, message: ProposedPost) -> tuple[Exchange | None, tuple[Exchange, ...]]:
     """The exchange that a message continues, and the sender's other exchanges in the conversation."""
     held = message.held
@@ -244,7 +256,8 @@ def _submission(team: Team, message: ProposedPost, sender: Party, receivers: tup
         return HeldDraft(
             pattern=placed.pattern.value,
             to=placed.to,
-            in_reply_to=placed.in_reply_to,
+            # What it answers as its sender got it: placed, it answers what was handed on.
+            in_reply_to=message.draft.in_reply_to,
             payload=payload_with(ruling.body if ruling is not None else None).decode(),
             metadata=placed.metadata.decode(),
             expires_at=placed.expires_at,

@@ -100,7 +100,7 @@ class Waits:
                 wait.resolve(post)
         for record in committed.puts:
             if isinstance(record, RequestState):
-                self._end_withdrawn(tenant, record)
+                self._take_state(tenant, record)
             elif isinstance(record, Key | Suspensions):
                 # A key lies outside of all tenants.
                 self._recheck(record.owner if isinstance(record, Key) else tenant)
@@ -116,9 +116,15 @@ class Waits:
             if wait.tenant == tenant:
                 wait.resolve(RightsChanged())
 
-    def _end_withdrawn(self, tenant: str, state: RequestState) -> None:
-        wait = self._by_request.get(state.id)
-        if state.withdrawn_at and wait is not None and wait.tenant == tenant:
+    def _take_state(self, tenant: str, state: RequestState) -> None:
+        """End the wait for a withdrawn request; of one that was handed on, others are waited for now."""
+        wait = self._by_request.get(state.root or state.id)
+        if wait is None or wait.tenant != tenant:
+            return
+        if state.root:
+            left = tuple([agent for agent in wait.others if agent not in state.chain])
+            self._by_request[state.root] = wait._replace(others=(*left, *state.asked))
+        elif state.withdrawn_at:
             wait.resolve(RequestWithdrawn(f"{state.id} was withdrawn"))
 
     def _fail_tenant(self, tenant: str) -> None:

@@ -146,6 +146,17 @@ class MailboxChannel:
         del wait_for_responders  # as in `ask`
         yield await self.ask(to, payload, timeout=timeout, **metadata)
 
+    async def follow_up(
+        self,
+        answer: ChannelMessage,
+        payload: object,
+        *,
+        timeout: float = 30,
+        **metadata: Any,  # noqa: ANN401
+    ) -> ChannelMessage:
+        """Ask on after an answer: the same agent, in the same conversation."""
+        return await self.ask(answer.sender, payload, timeout=timeout, **{"follows": answer.id, **metadata})
+
     async def ask_all(
         self,
         to: str,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley import wiring
 from parley.app.mailbox import claims, sweep
-from parley.domain.errors.errors import Conflict, InboxFull, NotFound, ParleyError, Unavailable
+from parley.domain.errors.errors import Conflict, InboxFull, Invalid, NotFound, ParleyError, Unavailable
 from parley.domain.message.message import Pattern
 from parley.sdk.agent.logs import log_event
 from parley.sdk.agent.mailbox.channels import MailboxChannels, MailboxQuestions, replies_in_ledger
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from parley.sdk.agent.agent import Plan
     from parley.sdk.mailbox import Mailbox
     from parley.sdk.protocol.failures import Failure
-    from parley.wire.api.records.channels import ChannelMessage
+    from parley.wire.api.records.channels import ChannelMessage, ForwardedRequest
 
 _POLL_SECONDS = 0.02
 # A change within the clock's grain does not change the inbox's modification time: poll for this long after one.
@@ -156,6 +156,11 @@ class MailboxWorkplace:
         """Nothing: a message in a mailbox has one answer."""
         del message, payload, kind, number
         return ""
+
+    async def forward(self, message: ChannelMessage, forward: ForwardedRequest) -> None:
+        """Refuse: in a mailbox, only the recipient of a message answers it."""
+        del message, forward
+        raise Invalid("a request in a mailbox cannot be handed on", hint="ask the other agent, and answer yourself")
 
     async def is_awaited_answer(self, response: ChannelMessage) -> bool:
         """Never: answers to open questions are delivered in `_claim_next`."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from parley.sdk.client.client import AsyncClient
     from parley.sdk.protocol.event_stream import StreamEvent
     from parley.sdk.protocol.failures import Failure
+    from parley.wire.api.records.channels import ForwardedRequest
 
 T = TypeVar("T")
 
@@ -242,11 +243,11 @@ class ServerWorkplace:
         since: str | None = request.id
         while since:
             page = await self._own.list_messages(request.channel_id, since=since, limit=_PAGE)
-            answered |= {
-                message.correlation_id
-                for message in page
-                if message.correlation_id and message.sender == self._plan.name and not message.partial
-            }
+            for message in page:
+                if message.correlation_id and message.sender == self._plan.name and not message.partial:
+                    # The answer to a request that was handed on names the first one.
+                    forwarded = message.metadata.get("forwarded")
+                    answered.add(str(forwarded["request_id"]) if forwarded else message.correlation_id)
             since = page[-1].id if len(page) == _PAGE else None
         return answered
 
@@ -287,6 +288,18 @@ class ServerWorkplace:
             idempotency_key=f"part-{self._plan.name}-{message.id}-{number}-{digest}",
         )
         return part.id
+
+    async def forward(self, message: ChannelMessage, forward: ForwardedRequest) -> None:
+        """Hand a request on, with an idempotency key derived from it."""
+        await self._own.forward_request(
+            message.channel_id,
+            message.id,
+            forward.to,
+            forward.payload,
+            sender=self._plan.name,
+            metadata=with_trace(None),
+            idempotency_key=f"forward-{self._plan.name}-{message.id}",
+        )
 
     async def is_awaited_answer(self, response: ChannelMessage) -> bool:
         """Whether a question that was asked in one of `channels` got this response."""

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 _FIELDS = frozenset(ChannelMessage.__struct_fields__) - {"status", *ChannelMessage.may_be_absent}
 
 
-async def _created(call: Call, outcome: Post | Held) -> Response:
+async def created(call: Call, outcome: Post | Held) -> Response:
+    """The response to a message that is posted, or held."""
     if isinstance(outcome, Held):
         return await _held(call, outcome.approval)
     return Response(201, rfc0021.posted(outcome, outcome.state.value))
@@ -48,7 +49,7 @@ async def _held(call: Call, approval: Approval) -> Response:
     return json(202, held_of(approval, await approvals.deciders(call.team, approval)))
 
 
-async def _created_again(call: Call, message_id: str) -> Response:
+async def created_again(call: Call, message_id: str) -> Response:
     """The response to a message that was posted or held before."""
     if message_id.startswith("appr_"):
         approval = await call.team.store.get(Approval, call.caller.tenant, message_id)
@@ -58,7 +59,7 @@ async def _created_again(call: Call, message_id: str) -> Response:
             # Only a person may read what the other side wanted to send.
             approval = replace(approval, escalation=None, detected_keywords=())
         return await _held(call, approval)
-    return await _created(call, await _posted(call, message_id))
+    return await created(call, await _posted(call, message_id))
 
 
 async def _posted(call: Call, message_id: str) -> Post:
@@ -82,13 +83,13 @@ async def _sent_again(call: Call, message_id: str) -> Response:
             call,
             await posting.resume_ask(call.team, await call.speaker(body.sender), message_id, wait),
         )
-    return await _created_again(call, message_id)
+    return await created_again(call, message_id)
 
 
 async def _asked_again(call: Call, message_id: str) -> Response:
     body: AskIn = call.body
     if message_id.startswith("appr_"):
-        return await _created_again(call, message_id)
+        return await created_again(call, message_id)
     answer = await posting.resume_ask(call.team, await call.speaker(body.sender), message_id, body.timeout)
     return await _answer_response(call, answer)
 
@@ -96,7 +97,7 @@ async def _asked_again(call: Call, message_id: str) -> Response:
 async def _answer_response(call: Call, answer: Post | Held) -> Response:
     """The answer to a request; the held message if the request waits for approval."""
     if isinstance(answer, Held):
-        return await _created(call, answer)
+        return await created(call, answer)
     await check_key(call.team, call.caller)
     return Response(200, rfc0021.posted(answer, PostState.DELIVERED.value))
 
@@ -112,7 +113,7 @@ async def send(call: Call) -> Response:
     wait = call.number("wait", 0, 0, call.team.limits.ask_seconds)
     if wait:
         return await _answer_response(call, await posting.ask(call.team, caller, channel_id, draft, wait))
-    return await _created(call, await posting.post(call.team, caller, channel_id, draft))
+    return await created(call, await posting.post(call.team, caller, channel_id, draft))
 
 
 async def send_by_name(call: Call) -> Response:
@@ -123,7 +124,7 @@ async def send_by_name(call: Call) -> Response:
     caller = await call.speaker(body.sender)
     draft = rfc0021.draft_of(body, call.team.limits, call.request.header(b"traceparent"))
     await check_named_proof(call.team, caller, call.params["intent_id"], name, body, draft)
-    return await _created(call, await channels.post_by_name(call.team, caller, call.params["intent_id"], name, draft))
+    return await created(call, await channels.post_by_name(call.team, caller, call.params["intent_id"], name, draft))
 
 
 async def send_batch(call: Call) -> Response:
@@ -171,7 +172,7 @@ async def reply(call: Call) -> Response:
     )
     draft = rfc0021.draft_of(message, call.team.limits, call.request.header(b"traceparent"))
     await check_proof(call.team, caller, channel_id, message, draft)
-    return await _created(call, await posting.reply(call.team, caller, channel_id, request_id, draft))
+    return await created(call, await posting.reply(call.team, caller, channel_id, request_id, draft))
 
 
 async def list_page(call: Call) -> Response:
@@ -300,7 +301,7 @@ ROUTES = (
         {201: ChannelMessage, 202: HeldMessage},
         body=ReplyIn,
         keyed=True,
-        again=_created_again,
+        again=created_again,
         scope=EVERYBODY,
         while_suspended=True,
     ),
@@ -340,7 +341,7 @@ ROUTES = (
         {201: ChannelMessage, 202: HeldMessage},
         body=MessageIn,
         keyed=True,
-        again=_created_again,
+        again=created_again,
         scope=EVERYBODY,
         while_suspended=True,
     ),

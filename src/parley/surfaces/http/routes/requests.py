@@ -1,16 +1,20 @@
-"""Requests over HTTP: where one stands, and withdrawing it."""
+"""Requests over HTTP: where one stands, withdrawing it, and handing it on."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from parley.app.team.channels import requests
-from parley.domain.errors.errors import NotFound
+from parley.domain.errors.errors import Invalid, NotFound, Problem
+from parley.domain.message.message import Pattern
 from parley.surfaces.entrance.authentication import sender_of
 from parley.surfaces.entrance.idempotency import scope_of
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
-from parley.wire.api.records.channels import RequestInfo
+from parley.surfaces.http.routes.messages import created, created_again
+from parley.wire.api.channels import ForwardIn, MessageIn, draft_of
+from parley.wire.api.records.channels import ChannelMessage, RequestForward, RequestInfo
 from parley.wire.api.records.record import fill_record
+from parley.wire.api.records.rules import HeldMessage
 
 if TYPE_CHECKING:
     from parley.app.team.channels.requests import RequestView
@@ -25,6 +29,7 @@ def _status(view: RequestView) -> RequestInfo:
         withdrawn_at=view.state.withdrawn_at if view.state is not None else "",
         answers=[answer.id for answer in view.answers],
         parts=view.parts,
+        forwards=[fill_record(RequestForward, forwarding) for forwarding in view.state.forwards] if view.state else [],
     )
 
 
@@ -52,6 +57,21 @@ async def _withdraw(call: Call, request_id: str) -> Response:
     return json(200, _status(await requests.withdraw(call.team, caller, call.params["channel_id"], request_id)))
 
 
+async def forward(call: Call) -> Response:
+    body: ForwardIn = call.body
+    caller = await sender_of(call.team, call.caller, body.sender)
+    message = MessageIn(
+        body.payload or {}, Pattern.REQUEST, body.sender, body.to, metadata=body.metadata, lease=body.lease
+    )
+    draft = draft_of(message, call.team.limits, call.request.header(b"traceparent"))
+    if draft.proof:
+        # It would have to be over what the server adds.
+        raise Invalid.because([Problem("invalid", "metadata.proof", "a request that is handed on carries no proof")])
+    payload = draft.payload if body.payload is not None else b""
+    draft = draft._replace(forwards=call.params["message_id"], payload=payload, body=None)
+    return await created(call, await requests.forward(call.team, caller, call.params["channel_id"], draft))
+
+
 _TAG = "messages"
 _MESSAGE = "/channels/{channel_id}/messages/{message_id}"
 _SENDER = (Param("sender", "The agent that sent the request; only for a key that speaks for several agents."),)
@@ -66,6 +86,19 @@ ROUTES = (
         {200: RequestInfo},
         query=_SENDER,
         scope=EVERYBODY,
+    ),
+    Route(
+        "POST",
+        _MESSAGE + "/forward",
+        forward,
+        "Hand a request on to another agent, which answers its sender",
+        _TAG,
+        {201: ChannelMessage, 202: HeldMessage},
+        body=ForwardIn,
+        keyed=True,
+        again=created_again,
+        scope=EVERYBODY,
+        while_suspended=True,
     ),
     Route(
         "DELETE",

@@ -54,6 +54,13 @@ class EvictedMessages(Record, frozen=True, kw_only=True):
     oldest: Annotated[int, Meta(description="The place of the first message that is kept.")]
 
 
+class ForwardedRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """To whom a handler hands a request on; see `ChannelMessage.forward`."""
+
+    to: str
+    payload: Mapping | None = None
+
+
 class ChannelMessage(Record, frozen=True, kw_only=True):
     """A message in a channel, as its reader sees it."""
 
@@ -87,6 +94,25 @@ class ChannelMessage(Record, frozen=True, kw_only=True):
         return str(text) if text else ""
 
     @property
+    def is_question(self) -> bool:
+        """Whether an answer asks something back; continue with `follow_up`."""
+        return self.message_type == "response" and self.kind == "question"
+
+    @property
+    def forwarded_by(self) -> list[str]:
+        """The agents that handed a request on, the first one first; of an answer, those its request came through."""
+        forwarded = self.metadata.get("forwarded")
+        agents = forwarded.get("by") if isinstance(forwarded, dict) else None
+        return [str(agent) for agent in agents] if isinstance(agents, list) else []
+
+    def forward(self, to: str, payload: Mapping | None = None) -> ForwardedRequest:
+        """For a handler to return: hand this request on to another agent, which answers the one who asked.
+
+        Without a `payload` the other agent is asked what this one was asked.
+        """
+        return ForwardedRequest(to=to, payload=payload)
+
+    @property
     def partial(self) -> str:
         """Of a partial answer its kind, "artifact" or "progress"; empty for anything else."""
         partial = self.metadata.get("partial") if self.message_type == "response" else ""
@@ -99,6 +125,15 @@ class ChannelMessage(Record, frozen=True, kw_only=True):
         return kind if isinstance(kind, str) else ""
 
 
+class RequestForward(Record, frozen=True, kw_only=True):
+    """Who has handed a request on to whom, and by which request of its own."""
+
+    by: str
+    to: str
+    request_id: str
+    at: Timestamp
+
+
 class RequestInfo(Record, frozen=True, kw_only=True):
     """Where a request stands, for its sender and for those who were asked."""
 
@@ -106,12 +141,18 @@ class RequestInfo(Record, frozen=True, kw_only=True):
     channel_id: str
     sender: str
     to: str
-    state: Annotated[str, Meta(description="open, partially_answered, answered, withdrawn or expired.")]
+    state: Annotated[
+        str,
+        Meta(description="open, partially_answered, forwarded, answered, question, withdrawn or expired."),
+    ]
     created_at: Timestamp
     expires_at: Timestamp | None = None
     withdrawn_at: Timestamp | None = None
     answers: Annotated[list[str], Meta(description="The ids of its answers, in their order; without partial ones.")]
     parts: Annotated[int, Meta(description="How many partial answers it has.")] = 0
+    forwards: Annotated[list[RequestForward], Meta(description="Who has handed it on.")] = msgspec.field(
+        default_factory=list
+    )
 
 
 # ---------------------------------------------------------------- webhooks

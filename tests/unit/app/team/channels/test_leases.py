@@ -25,12 +25,12 @@ async def test_an_ordinary_request_needs_no_lease(rig: Rig) -> None:
     await rig.intent()
     await rig.channel()
     request = await rig.say("alice", to="bob", pattern=Pattern.REQUEST)
-    answered, job, _ = await answered_by(rig.team, rig.caller("bob"), an_answer(request.id))
+    _, answered, job, *_ = await answered_by(rig.team, rig.caller("bob"), an_answer(request.id))
 
     assert answered is not None
     assert (answered.id, answered.recipients, job) == (request.id, ("bob",), None)
-    assert await answered_by(rig.team, rig.caller("bob"), an_answer("msg_none")) == (None, None, None)
-    assert await answered_by(rig.team, rig.caller("bob"), PostDraft(Pattern.NOTIFY, b"{}")) == (None, None, None)
+    assert (await answered_by(rig.team, rig.caller("bob"), an_answer("msg_none"))).request is None
+    assert (await answered_by(rig.team, rig.caller("bob"), PostDraft(Pattern.NOTIFY, b"{}"))).request is None
 
 
 @with_rig
@@ -40,7 +40,7 @@ async def test_who_claimed_a_request_is_the_one_who_was_asked(rig: Rig) -> None:
     await rig.role("coder", "bob")
     request = await rig.say("alice", to="any:coder", pattern=Pattern.REQUEST)
     (item,) = await claims.claim(rig.team, rig.caller("bob"), "bob", ClaimWish())
-    answered, job, _ = await answered_by(rig.team, rig.caller("bob"), an_answer(request.id, item.job.lease))
+    _, answered, job, *_ = await answered_by(rig.team, rig.caller("bob"), an_answer(request.id, item.job.lease))
 
     assert answered is not None
     assert (answered.recipients, job) == (("bob",), item.job)
@@ -54,7 +54,7 @@ async def test_what_a_person_releases_needs_no_lease(rig: Rig) -> None:
     await rig.intent()
     await rig.channel()
     request = await rig.say("alice", to="any:coder", pattern=Pattern.REQUEST)
-    answered, job, _ = await answered_by(rig.team, rig.caller("bob"), an_answer(request.id), by_person=True)
+    _, answered, job, *_ = await answered_by(rig.team, rig.caller("bob"), an_answer(request.id), by_person=True)
 
     assert answered is not None
     assert (answered.recipients, job) == (("bob",), None)
