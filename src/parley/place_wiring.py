@@ -14,6 +14,8 @@ from parley.adapters.files.workspace import projects
 from parley.domain.errors.errors import Ambiguous, UnknownProject
 from parley.settings import Settings, Value, check_owner
 
+_BY_REPO_PATH = "repo_path in "
+
 
 class Bound(NamedTuple):
     """What the folders up from the working directory say. A marker's project counts only in the marker's home."""
@@ -64,17 +66,22 @@ def find_bound_project(settings: Settings, home: str) -> Value | None:
         )
     if not names:
         return None
-    return Value("project", names[0], f"repo_path in {home}/projects/{names[0]}/workspace.json")
+    return Value("project", names[0], f"{_BY_REPO_PATH}{home}/projects/{names[0]}/workspace.json")
 
 
-def find_bound_place(settings: Settings) -> tuple[str, str] | None:
+def find_bound_place(settings: Settings) -> tuple[Value, Value] | None:
     """Home and project that the working directory is bound to, if the project is there."""
-    home = find_home(settings).value
-    bound = find_bound_project(settings, home)
-    existing = projects(home)
+    home = find_home(settings)
+    bound = find_bound_project(settings, home.value)
+    existing = projects(home.value)
     if bound is None and _bound(settings).home is not None and len(existing) == 1:
-        return home, existing[0]
-    return (home, bound.value) if bound is not None and bound.value in existing else None
+        return home, Value("project", existing[0], home.source)
+    return (home, bound) if bound is not None and bound.value in existing else None
+
+
+def is_by_repo_path(project: Value) -> bool:
+    """Whether a project was found by its `repo_path`, and not by a file or folder, which would go before it."""
+    return project.source.startswith(_BY_REPO_PATH)
 
 
 def only_project(home: str) -> str:

@@ -12,7 +12,14 @@ from parley.adapters.process import SystemClock, SystemIds, monotonic, wall_time
 from parley.app.mailbox.kernel import Kernel, drive
 from parley.domain.errors.errors import ParleyError, UnknownSender
 from parley.domain.names import agent_name
-from parley.place_wiring import find_bound_place, find_bound_project, find_home, find_project, only_project
+from parley.place_wiring import (
+    find_bound_place,
+    find_bound_project,
+    find_home,
+    find_project,
+    is_by_repo_path,
+    only_project,
+)
 from parley.settings import Settings, Value, checkpoints_directory, load
 from parley.wire.oacp.format import OacpFormat
 
@@ -50,6 +57,7 @@ __all__ = [
     "find_project",
     "find_server",
     "governance_files",
+    "is_by_repo_path",
     "make_own_home",
     "monotonic",
     "open_data",

@@ -187,9 +187,10 @@ def test_here_with_a_name_and_outside_of_a_repository(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("words", [("--here",), ("other", "--here")])
-def test_here_does_not_compete_with_a_project_that_the_repository_has(
+def test_here_does_not_compete_with_a_project_that_a_file_of_the_repository_names(
     stage: Stage, repository: Path, words: tuple[str, ...]
 ) -> None:
+    (repository / "parley.toml").write_text('home = "mail"\nproject = "my-app"\n')
     stage.run("init")
 
     ran = stage.run("init", *words)
@@ -197,6 +198,16 @@ def test_here_does_not_compete_with_a_project_that_the_repository_has(
     assert (ran.code, ran.error) == (4, "project_exists")
     assert "this repository has project my-app in " in ran.err
     assert not (repository / ".parley").exists()
+
+
+def test_here_replaces_a_project_elsewhere_and_says_so(stage: Stage, repository: Path) -> None:
+    before = stage.run("init", "--json").json
+
+    ran = stage.run("init", "--here")
+
+    assert ran.code == 0
+    assert f"note: project my-app in {before['home']} was used here before; its messages stay there\n" in ran.out
+    assert place(stage)["home"][0] == str(repository / ".parley")
 
 
 def test_here_says_when_a_variable_hides_it(stage: Stage, repository: Path) -> None:

@@ -180,7 +180,7 @@ def to_parley_error(error: OSError, path: str) -> ParleyError:
     if error.errno in _FULL:
         return DiskFull(detail, hint="free some space and try again; nothing was lost")
     if error.errno in _FORBIDDEN:
-        return Forbidden(detail)
+        return Forbidden(detail, facts={"path": path})
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return NotFound(detail)
     if error.errno == errno.ELOOP:

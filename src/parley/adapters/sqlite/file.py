@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # The index beside the log grows by this many bytes.
 _INDEX_STEP = 32 * 1024
+_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 # Characters of a value that an error names.
 _NAMED_CHARS = 80
 
@@ -57,13 +58,13 @@ def to_parley_error(error: sqlite3.Error | OSError, path: str) -> ParleyError:
         detail = f"{path}: {error.strerror}"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return DiskFull(detail, hint="free some space and try again")
-        return Forbidden(detail) if isinstance(error, PermissionError) else Unavailable(detail)
+        return Forbidden(detail, facts={"path": path}) if error.errno in _FORBIDDEN else Unavailable(detail)
     name = getattr(error, "sqlite_errorname", "") or ""
     # Where the index beside the log cannot grow, SQLite calls a full disk an I/O error.
     if name == "SQLITE_FULL" or (name.startswith("SQLITE_IOERR") and _is_full(path)):
         return DiskFull(f"{path}: the disk is full", hint="free some space and try again")
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
-        return Forbidden(f"{path}: cannot be opened for writing")
+        return Forbidden(f"{path}: cannot be opened for writing", facts={"path": path})
     return Unavailable(f"{path}: {error}")
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from parley.domain.mailbox.delivery import DeliveryKey
+    from parley.domain.mailbox.ledger import WatchedFile
     from parley.domain.mailbox.listing import FileKey, ReadHeading
     from parley.ports.mailbox import (
         Clock,
@@ -62,6 +63,8 @@ class Kernel:
         self.held: dict[DeliveryKey, LockedFile] = {}
         # What listings have read, by place and file.
         self.headings: dict[str, dict[FileKey, ReadHeading]] = {}
+        # What watchers have shown and the ledger could not take: a mailbox may be read-only.
+        self.unsaved_marks: set[WatchedFile] = set()
         self._open_store = open_store
         self._has_store = has_store
         self._open_courier = open_courier

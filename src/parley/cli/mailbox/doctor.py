@@ -11,6 +11,7 @@ from parley.app.mailbox import claims, read, sweep
 from parley.cli.command import Command, add_mailbox_options, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import Screen, count_of, safe
+from parley.cli.parts.sandbox import sandbox_hint
 from parley.domain.errors.errors import ParleyError
 from parley.domain.mailbox.delivery import Status, lease_over
 from parley.wiring import Kernel, drive, find_home, find_project, open_kernel
@@ -96,10 +97,14 @@ def _project_findings(workspace: Workspace, settings: Settings) -> Iterator[Chec
 def _agent_findings(workspace: Workspace, name: str, settings: Settings) -> Iterator[CheckupFinding]:
     folder = workspace.agent(name)
     kernel = open_kernel(workspace.home, workspace.project, name, settings)
-    if not os.access(folder.path, os.W_OK):
-        yield CheckupFinding("warn", "read_only", name, f"this user cannot write to {folder.path}")
-        return
-    yield from examine(folder, kernel.clock.now().at.timestamp())
+    if os.access(folder.path, os.W_OK):
+        yield from examine(folder, kernel.clock.now().at.timestamp())
+    else:
+        hint = sandbox_hint(settings, folder.path)
+        detail = f"this user cannot write to {folder.path}"
+        yield CheckupFinding("warn", "read_only", name, f"{detail}; {hint}" if hint else detail)
+        if not os.access(f"{folder.path}/inbox", os.R_OK | os.X_OK):
+            return
     inbox = f"{folder.path}/inbox"
     if os.path.isdir(inbox) and not os.path.islink(inbox):
         yield from _mailbox_findings(kernel)

@@ -19,6 +19,7 @@ from parley.wiring import (
     find_bound_place,
     find_bound_project,
     find_home,
+    is_by_repo_path,
     make_own_home,
 )
 
@@ -92,8 +93,9 @@ def _init(args: argparse.Namespace) -> int:
             hint="use parley init PROJECT, or run it inside a repository",
         )
     bound = find_bound_place(settings)
-    if bound is not None:
-        return _show_existing(args, settings, repository, *bound)
+    replaces = bound is not None and args.here and is_by_repo_path(bound[1]) and not _is_own(bound[0].value, repository)
+    if bound is not None and not replaces:
+        return _show_existing(args, settings, repository, *(value.value for value in bound))
     home = make_own_home(repository) if args.here else find_home(settings).value
     named = find_bound_project(settings, home)  # a parley.toml may name one that is not there yet
     name = args.name
@@ -106,7 +108,15 @@ def _init(args: argparse.Namespace) -> int:
         if agent in RUNTIMES:
             add_agent(home, name, agent, runtime=agent, shared=args.shared)
     found = " (installed on this machine)" if agents is installed else ""
-    return _show_created(args, settings, _NewProject(home, name, agents, repository), found)
+    _show_created(args, settings, _NewProject(home, name, agents, repository), found)
+    if bound is not None and not args.json:
+        before = f"project {bound[1].value} in {safe(bound[0].value)}"
+        screen_of(args).line(f"note: {before} was used here before; its messages stay there")
+    return OK
+
+
+def _is_own(home: str, repository: str) -> bool:
+    return os.path.realpath(home) == os.path.realpath(os.path.join(repository, OWN_HOME))
 
 
 def _create_named(args: argparse.Namespace, settings: Settings) -> int:
@@ -157,8 +167,7 @@ def _installed_agents(settings: Settings) -> tuple[str, ...]:
 
 def _show_existing(args: argparse.Namespace, settings: Settings, repository: str, home: str, name: str) -> int:
     """Print what the repository has already; `ProjectExists` when something else was asked for."""
-    is_here = os.path.realpath(home) == os.path.realpath(os.path.join(repository, OWN_HOME))
-    if args.name not in (None, name) or (args.here and not is_here):
+    if args.name not in (None, name) or (args.here and not _is_own(home, repository)):
         raise ProjectExists(
             f"this repository has project {name} in {home}",
             hint="use it, or unbind it first: repo_path in its workspace.json, parley.toml or .oacp",

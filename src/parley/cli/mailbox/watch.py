@@ -75,9 +75,10 @@ def _watch(args: argparse.Namespace) -> int:
             items = drive(follow.unseen(mailbox.kernel, args.watcher))
             drive(follow.shown(mailbox.kernel, args.watcher, items))
     inbox_wait = InboxWait([mailbox.kernel for mailbox in mailboxes], time.sleep)
-    quiet, retry = 0.0, _RETRY_SECONDS
+    quiet, retry, notes = 0.0, _RETRY_SECONDS, _ReadOnlyNote()
     while True:
         shown, failed = _show_new(args, mailboxes, screen)
+        notes.say(mailboxes)
         ends = args.once or (timeout is not None and quiet >= timeout)
         if ends or (args.first and shown):
             return FOUND_PROBLEMS if failed else NO_MESSAGE if args.first and not shown else OK
@@ -89,6 +90,20 @@ def _watch(args: argparse.Namespace) -> int:
         else:
             retry = _RETRY_SECONDS
             quiet += inbox_wait.until_changed(timeout if timeout is not None else _RETRY_SECONDS)
+
+
+class _ReadOnlyNote:
+    """Says once that a mailbox is read-only."""
+
+    def __init__(self) -> None:
+        self._said = False
+
+    def say(self, mailboxes: list[OpenMailbox]) -> None:
+        unsaved = [mailbox.agent for mailbox in mailboxes if mailbox.kernel.unsaved_marks]
+        if unsaved and not self._said:
+            self._said = True
+            whose = f"the mailbox of {', '.join(unsaved)}"
+            sys.stderr.write(f"parley: note: {whose} is read-only, so these messages will be shown again\n")
 
 
 def _show_new(args: argparse.Namespace, mailboxes: list[OpenMailbox], screen: Screen) -> tuple[int, bool]:

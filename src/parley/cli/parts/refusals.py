@@ -1,4 +1,4 @@
-"""Say a server's refusal in the words of the command line: which name was wrong, and which option or command helps."""
+"""Say a refusal in the words of the command line: which name was wrong, and which option, command or setting helps."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ def explain_refusal(error: ParleyError, args: argparse.Namespace) -> None:
         error.message, error.hint = f"no intent {intent!r} that you can see", "see: parley intent list"
     elif error.code == "policy_denied" and not error.hint:
         error.hint = _denial_hint(error, on_server=hasattr(args, "url"))
+    elif error.code == "forbidden" and not error.hint and "path" in error.facts:
+        from parley.cli.command import settings_of
+        from parley.cli.parts.sandbox import sandbox_hint
+
+        error.hint = sandbox_hint(settings_of(args), error.facts["path"])
     elif [(problem.code, problem.field) for problem in error.problems] == [("required", "sender")]:
         error.message = "no sending agent"
 

@@ -58,19 +58,30 @@ class SqliteStore:
             if create and not os.path.exists(path):
                 # Made by us and empty, so that the file never exists with a looser mode.
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-            self._db = sqlite3.connect(
-                f"file:{quote_path(path)}?mode=rw",
-                uri=True,
-                timeout=_BUSY_SECONDS,
-                isolation_level=None,
-                check_same_thread=False,
-            )
             try:
+                self._open("mode=rw")
+            except sqlite3.OperationalError as error:
+                # SQLite needs its log and the index of it even to read, and cannot create them here.
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN or _has_log(path):
+                    raise
+                self._open("mode=ro&immutable=1")
+
+    def _open(self, mode: str) -> None:
+        """Open the file. What only reads it sees it as it is now, and can commit nothing."""
+        self._db = sqlite3.connect(
+            f"file:{quote_path(self._path)}?{mode}",
+            uri=True,
+            timeout=_BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        try:
+            if mode == "mode=rw":
                 self._set_up()
-                self._migrate()
-            except BaseException:
-                self._db.close()
-                raise
+            self._migrate()
+        except BaseException:
+            self._db.close()
+            raise
 
     def _set_up(self) -> None:
         """Choose the journal. Where several processes switch a new file to WAL at once SQLite gives up at once instead
@@ -350,6 +361,14 @@ def _to_delivery(row: tuple[str, str, str, str, str, int, str | None, str]) -> D
     message_id, digest, recipient, file, status, tries, lease, reason = row
     key = DeliveryKey(message_id, digest, recipient)
     return Delivery(key, file, Status(status), tries, rows.lease_from_row(lease), reason)
+
+
+def _has_log(path: str) -> bool:
+    """Whether there is anything in the log beside the file; without it the file is out of date."""
+    try:
+        return os.path.getsize(f"{path}-wal") > 0
+    except OSError:
+        return False
 
 
 def _read_schema(script: str) -> str:
