@@ -314,7 +314,7 @@ class _StepsTable:
 
 COMMANDS = {
     "workflow check": Command(
-        "Check workflow files and functions; exit code 1 on errors",
+        "Check workflow files; exit code 1 on errors",
         _add_check,
         _check,
         ("parley workflow check report.yaml", "parley workflow check report.yaml --no-import --json"),

@@ -34,7 +34,7 @@ POSITIONS: dict[str, Any] = {
     "data.description": lambda text: {"metadata": {DATA: [{**ITEM, "description": text}]}},
 }
 # What every sender writes in the other fields of a call cannot say anything: it must name something that is there.
-FIXED = {"sender", "to", "correlation_id", "message_type", "expires_at", "timeout", "wait_for_responders"}
+FIXED = {"sender", "to", "correlation_id", "message_type", "expires_at", "timeout", "wait_for_responders", "lease"}
 
 
 def governed(position: str, text: str) -> Document:

@@ -95,7 +95,7 @@ def test_a_request_is_handed_on_and_answered_by_the_next_one(team: Team) -> None
 def test_ctrl_c_in_ask_withdraws_the_question(team: Team) -> None:
     channel = team.channel()
     words = ("ask", channel, "--to", "codex", "--timeout", "60s", "--field", "q=1", "--agent", "claude")
-    process = team.spawn(*words)
+    process = team.spawn(*words, "--wait-for-responders")
     asked = request_to(team, "codex")
 
     process.send_signal(signal.SIGINT)
@@ -107,7 +107,7 @@ def test_ctrl_c_in_ask_withdraws_the_question(team: Team) -> None:
 
 def test_a_streamed_answer_is_printed_part_by_part_while_the_agent_works(team: Team, go_on: Path) -> None:
     words = ("ask", team.channel(), "--to", "writer", "--timeout", "60s", "--field", "q=1", "-a", "claude")
-    process = team.spawn(*words, "--stream", "--json")
+    process = team.spawn(*words, "--stream", "--json", "--wait-for-responders")
     assert process.stdout is not None
 
     before = [json.loads(process.stdout.readline()) for _ in range(2)]
@@ -124,7 +124,7 @@ def test_a_streamed_answer_is_printed_part_by_part_while_the_agent_works(team: T
 
 def test_ctrl_c_in_a_streamed_ask_ends_the_work_of_the_agent(team: Team, go_on: Path) -> None:
     words = ("ask", team.channel(), "--to", "writer", "--timeout", "60s", "--field", "q=1", "-a", "claude")
-    process = team.spawn(*words, "--stream")
+    process = team.spawn(*words, "--stream", "--wait-for-responders")
     assert process.stdout is not None
     assert process.stdout.readline().startswith("Progress from writer")
 

@@ -96,6 +96,7 @@ async def belongings(server: LiveServer) -> dict[str, str]:
         "checkpoint_id": checkpoint["checkpoint_id"],
         "subscription_id": subscribed["id"],
         "key_id": "key_default_agent_alice",
+        "key": "3f1f2d0e-9c8b-4d53-8a46-0c2a1f3b7e11",
     }
 
 

@@ -95,6 +95,11 @@ def registers_agents(alice: Client) -> None:
     assert alice.list_roles() == []
 
 
+def claims_jobs(alice: Client) -> None:
+    alice.register_agent("alice")
+    assert alice.claim_jobs("alice") == []
+
+
 def subscribes_webhooks(alice: Client) -> None:
     alice.register_agent("alice")
     subscription = alice.subscribe("https://example.com/hook", intent_id=INTENT)
@@ -136,6 +141,7 @@ ALICE = [
     manages_access,
     plans_tasks,
     registers_agents,
+    claims_jobs,
     subscribes_webhooks,
 ]
 ADMIN = [looks_for_decisions, puts_policies_into_force, reads_the_audit_log, makes_keys]

@@ -68,6 +68,15 @@ async def test_messages_are_sent_read_answered_and_found(server: LiveServer) -> 
             answering(bob, answered.seq, {"text": "all"}),
         )
         assert one.payload == {"text": "all"}
+
+        parts = alice.ask_stream(CHANNEL, None, "bob", {"text": "In parts?"}, 10)
+        streamed, last = await asyncio.gather(anext(parts), answering(bob, one.seq, {"text": "whole"}))
+        assert streamed.id == last.id
+        await parts.aclose()
+
+        dropped = await alice.send_message(CHANNEL, "alice", "bob", "request", {"text": "Never mind"})
+        assert (await alice.withdraw_request(CHANNEL, dropped.id)).state == "withdrawn"
+        assert (await bob.get_request(CHANNEL, dropped.id)).state == "withdrawn"
         assert alice.called | bob.called >= public_methods(AsyncMessages) - {"sign"}  # sends nothing
 
 
