@@ -52,10 +52,10 @@ def _add_forward(parser: argparse.ArgumentParser) -> None:
     add_server_options(parser)
     parser.description = (
         f"{parser.description}.\n\n"
-        "The other agent answers the one who asked; you no longer can. It must take part in\n"
-        "the channel, and nobody gets a request twice.\n\n"
-        "Exit code 4: the request is over, or was with that agent before. Exit code 9: it is\n"
-        "held for approval."
+        "The other agent answers the one who asked; you no longer can. It must take\n"
+        "part in the channel, and nobody gets a request twice.\n\n"
+        "Exit code 4: the request is over, or was with that agent before.\n"
+        "Exit code 9: it is held for approval."
     )
 
 
@@ -71,7 +71,7 @@ def _forward(args: argparse.Namespace) -> int:
 
 COMMANDS = {
     "forward": Command(
-        "Hand a request on to another agent, which answers its sender",
+        "Hand a request on; the next agent answers its sender",
         _add_forward,
         _forward,
         ("parley forward msg_01K... --channel chan_01K... --to expert --agent router",),

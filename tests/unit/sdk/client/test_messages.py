@@ -74,6 +74,14 @@ async def test_messages_are_sent_read_answered_and_found(server: LiveServer) -> 
         assert streamed.id == last.id
         await parts.aclose()
 
+        further, _ = await asyncio.gather(
+            alice.follow_up(last, {"text": "And then?"}, 10), answering(bob, last.seq, {"text": "then"})
+        )
+        assert (further.payload, further.sender) == ({"text": "then"}, "bob")
+
+        handed = await alice.send_message(CHANNEL, "alice", "bob", "request", {"text": "Who knows?"})
+        assert (await bob.forward_request(CHANNEL, handed.id, "carol")).to == "carol"
+
         dropped = await alice.send_message(CHANNEL, "alice", "bob", "request", {"text": "Never mind"})
         assert (await alice.withdraw_request(CHANNEL, dropped.id)).state == "withdrawn"
         assert (await bob.get_request(CHANNEL, dropped.id)).state == "withdrawn"
