@@ -7,29 +7,25 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from parley.adapters.files.binding import bound_projects, marker_in, own_home_in, repo_path
 from parley.adapters.files.workspace import projects
 from parley.domain.errors.errors import Ambiguous, UnknownProject
 from parley.settings import Settings, Value, check_owner
 
+if TYPE_CHECKING:
+    # A home, a project, and the home in which alone the project counts, or "". Not a NamedTuple: see `binding`.
+    Bound = tuple[Value | None, Value | None, str]
+
 _BY_REPO_PATH = "repo_path in "
-
-
-class Bound(NamedTuple):
-    """What the folders up from the working directory say. A marker's project counts only in the marker's home."""
-
-    home: Value | None
-    project: Value | None
-    project_home: str = ""
 
 
 def find_home(settings: Settings) -> Value:
     """The home: as given, else as a folder up from the working directory says, else the user's, else ~/oacp."""
-    bound = None if settings.is_given("home") else _bound(settings).home
-    if bound is not None:
-        return bound
+    bound_home = None if settings.is_given("home") else _bound(settings)[0]
+    if bound_home is not None:
+        return bound_home
     if settings.home:
         return Value("home", os.path.expanduser(settings.home), settings.source_of("home"))
     return Value("home", os.path.join(settings.user_home, "oacp"), "default")
@@ -42,7 +38,7 @@ def find_project(settings: Settings, home: str) -> Value:
     bound = find_bound_project(settings, home)
     if bound is not None:
         return bound
-    if settings.project and _bound(settings).home is None:  # then the user's own file names it
+    if settings.project and _bound(settings)[0] is None:  # then the user's own file names it
         return Value("project", settings.project, settings.source_of("project"))
     existing = projects(home)
     if len(existing) == 1:
@@ -55,9 +51,9 @@ def find_project(settings: Settings, home: str) -> Value:
 
 def find_bound_project(settings: Settings, home: str) -> Value | None:
     """The project of a home that the working directory is bound to, by a file or by `repo_path`; None without one."""
-    bound = _bound(settings)
-    if bound.project is not None and (not bound.project_home or _is_same(bound.project_home, home)):
-        return bound.project
+    _, project, project_home = _bound(settings)
+    if project is not None and (not project_home or _is_same(project_home, home)):
+        return project
     names, folder = bound_projects(home, _ancestors(settings))
     if len(names) > 1:
         raise Ambiguous(
@@ -74,7 +70,7 @@ def find_bound_place(settings: Settings) -> tuple[Value, Value] | None:
     home = find_home(settings)
     bound = find_bound_project(settings, home.value)
     existing = projects(home.value)
-    if bound is None and _bound(settings).home is not None and len(existing) == 1:
+    if bound is None and _bound(settings)[0] is not None and len(existing) == 1:
         return home, Value("project", existing[0], home.source)
     return (home, bound) if bound is not None and bound.value in existing else None
 
@@ -94,7 +90,7 @@ def only_project(home: str) -> str:
 
 def _check_not_of_another_repository(settings: Settings, home: str, project: str) -> None:
     """The only project is a fair guess, but not in a repository when it belongs to another one."""
-    bound_home = _bound(settings).home
+    bound_home, _, _ = _bound(settings)
     if not settings.repository or (bound_home is not None and _is_same(bound_home.value, home)):
         return
     repository = repo_path(home, project)
@@ -127,41 +123,41 @@ def _up(folder: str) -> list[str]:
 def _bound(settings: Settings) -> Bound:
     """The nearest home and project; a project above the nearest home belongs to another one.
 
-    Files and homes count where `settings.folders` says; a marker is a part of OACP and counts wherever it is above.
+    Files and homes count where `settings.folders` says; a marker is a part of OACP and counts wherever it is above. Its
+    project counts only in its home.
     """
     project, project_home = None, ""
     for folder in dict.fromkeys((*settings.folders, *_up(settings.cwd))):
-        found = _bound_in(settings, folder)
-        if found is None:
-            continue
+        home, nearer, nearer_home = _bound_in(settings, folder)
         if project is None:
-            project, project_home = found.project, found.project_home
-        if found.home is not None:
-            return Bound(found.home, project, project_home)
-    return Bound(None, project, project_home)
+            project, project_home = nearer, nearer_home
+        if home is not None:
+            return home, project, project_home
+    return None, project, project_home
 
 
-def _bound_in(settings: Settings, folder: str) -> Bound | None:
+def _bound_in(settings: Settings, folder: str) -> Bound:
     """What the files of one folder say together. `Ambiguous` where they contradict each other."""
     marker = marker_in(folder)
     inside = own_home_in(folder) if folder in settings.folders else None
-    for binding in (marker, inside):
-        # A workspace.json that is no link is the project itself.
-        if binding is not None and (binding is inside or os.path.islink(binding.source)):
-            check_owner(binding.source, settings.cwd)
     values = [value for value in settings.places if os.path.dirname(value.source) == folder]
+    if marker is None and inside is None and not values:
+        return None, None, ""
     homes = [value for value in values if value.name == "home"]
     names = [value for value in values if value.name == "project"]
-    if marker is None and inside is None and not values:
-        return None
-    homes += [Value("home", binding.home, binding.source) for binding in (marker, inside) if binding is not None]
-    project_home = marker.home if marker is not None and not names else ""
-    names += [Value("project", marker.project, marker.source)] if marker is not None else []
+    project_home = marker[0] if marker is not None and not names else ""
+    for home, project, source in filter(None, (marker, inside)):
+        # A workspace.json that is no link is the project itself.
+        if not project or os.path.islink(source):
+            check_owner(source, settings.cwd)
+        homes.append(Value("home", home, source))
+        if project:
+            names.append(Value("project", project, source))
     if not settings.is_given("home"):
         _check_agreement(homes, [os.path.realpath(value.value) for value in homes])
     if not settings.is_given("project"):
         _check_agreement(names, [value.value for value in names])
-    return Bound(homes[0] if homes else None, names[0] if names else None, project_home)
+    return homes[0] if homes else None, names[0] if names else None, project_home
 
 
 def _check_agreement(values: list[Value], meanings: list[str]) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from parley.adapters.files.workspace import projects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    # A home, a project or "", and what names them. A NamedTuple would take a millisecond of every command.
+    Binding = tuple[str, str, str]
 
 WORKSPACE_FILE = "workspace.json"
 MARKERS = (".oacp", WORKSPACE_FILE)
@@ -16,14 +19,6 @@ MARKERS = (".oacp", WORKSPACE_FILE)
 OWN_HOME = ".parley"
 _MOST_BYTES = 65_536
 _KEY = '"repo_path"'
-
-
-class Binding(NamedTuple):
-    """A home, a project, or both, and what names them."""
-
-    home: str
-    project: str
-    source: str
 
 
 def marker_in(folder: str) -> Binding | None:
@@ -37,14 +32,14 @@ def marker_in(folder: str) -> Binding | None:
             project, name = os.path.split(os.path.realpath(path))
             home, projects_folder = os.path.split(os.path.dirname(project))
             if name == WORKSPACE_FILE and projects_folder == "projects":
-                return Binding(home, os.path.basename(project), path)
+                return home, os.path.basename(project), path
     return None
 
 
 def own_home_in(folder: str) -> Binding | None:
     """The home that a repository keeps inside itself."""
     path = os.path.join(folder, OWN_HOME)
-    return Binding(path, "", path) if os.path.isdir(os.path.join(path, "projects")) else None
+    return (path, "", path) if os.path.isdir(os.path.join(path, "projects")) else None
 
 
 def bound_projects(home: str, folders: Iterable[str]) -> tuple[list[str], str]:

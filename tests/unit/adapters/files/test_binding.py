@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.files.binding import Binding, bound_projects, marker_in, own_home_in, repo_path
+from parley.adapters.files.binding import bound_projects, marker_in, own_home_in, repo_path
 
 
 def a_project(home: Path, name: str = "demo", text: str = "{}") -> Path:
@@ -23,13 +23,13 @@ def test_a_marker_leads_to_its_project(tmp_path: Path, marker: str) -> None:
     project = a_project(tmp_path / "home")
     (tmp_path / marker).symlink_to(project / "workspace.json")
 
-    assert marker_in(str(tmp_path)) == Binding(str(tmp_path / "home"), "demo", str(tmp_path / marker))
+    assert marker_in(str(tmp_path)) == (str(tmp_path / "home"), "demo", str(tmp_path / marker))
 
 
 def test_a_project_is_its_own_marker(tmp_path: Path) -> None:
     project = a_project(tmp_path)
 
-    assert marker_in(str(project)) == Binding(str(tmp_path), "demo", str(project / "workspace.json"))
+    assert marker_in(str(project)) == (str(tmp_path), "demo", str(project / "workspace.json"))
 
 
 def test_a_marker_that_leads_to_no_project_is_passed_over(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_a_home_inside_a_repository_has_projects(tmp_path: Path) -> None:
     assert own_home_in(str(tmp_path)) is None
 
     a_project(tmp_path / ".parley")
-    assert own_home_in(str(tmp_path)) == Binding(str(tmp_path / ".parley"), "", str(tmp_path / ".parley"))
+    assert own_home_in(str(tmp_path)) == (str(tmp_path / ".parley"), "", str(tmp_path / ".parley"))
 
 
 @pytest.mark.parametrize(
