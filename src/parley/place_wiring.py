@@ -85,7 +85,9 @@ def only_project(home: str) -> str:
     existing = projects(home)
     if len(existing) == 1:
         return existing[0]
-    raise UnknownProject(f"{len(existing)} projects in {home}", hint="name one")
+    if existing:
+        raise Ambiguous(f"{len(existing)} projects in {home}", hint=f"name one of {', '.join(existing)}")
+    raise UnknownProject(f"no project in {home}", hint="create one with: parley init")
 
 
 def _check_not_of_another_repository(settings: Settings, home: str, project: str) -> None:
