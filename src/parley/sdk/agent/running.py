@@ -163,7 +163,7 @@ async def serve_crew(
         with watch_loop(asyncio.get_running_loop()):
             # All keys are checked before the first agent takes another process's place.
             await _run_all([runtime.register(stop) for runtime in runtimes], stop)
-            if registered is not None:
+            if registered is not None and not stop.is_set():
                 await registered()
             if not runtimes:
                 mark_ready("")

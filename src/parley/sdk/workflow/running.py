@@ -110,6 +110,8 @@ class Run:
             agent_error = None if serve_task.cancelled() else serve_task.exception()
             if outcome is not None and agent_error is not None:  # else it is raised, or something worse is
                 _log.warning("an agent stopped", extra={"action": "workflow_agent_stopped", "why": str(agent_error)})
+            if outcome is WorkflowOutcome.INTERRUPTED:
+                await self._give_up(self._detail)  # the intent may have been created just now
             await self._leave()
         seconds = self._monotonic() - self._started_at
         self._on_event(WorkflowEvent("ended", detail=self._detail or outcome.value, seconds=seconds))
@@ -137,8 +139,6 @@ class Run:
             serve_task.result()  # what keeps the agents from working
         if not ready.is_set():
             self._detail = "interrupted before it began"
-            if self._intent is not None:
-                await self._conclude(WorkflowOutcome.INTERRUPTED)
             return WorkflowOutcome.INTERRUPTED
         outcome = await self._set_up() or await self._wait_until_over(serve_task, stop_task, limit)
         await self._conclude(outcome)
@@ -335,7 +335,7 @@ class Run:
 
     async def _give_up(self, reason: str) -> None:
         """After an error: cancel the steps and abandon the intent."""
-        if self._intent is None:
+        if self._intent is None or self._intent.status in RESOLVED:
             return
         with suppress(ParleyError, TimeoutError):
             async with asyncio.timeout(_HURRIED_SECONDS):

@@ -17,7 +17,7 @@ from parley.sdk.workflow.remote import CHANNEL
 from parley.wire.api.records.channels import ChannelMessage
 from tests.rigs.team import LiveServer, soon, with_server
 from tests.unit.sdk.agent.at_work import shift
-from tests.unit.sdk.workflow.stage import HEAD, a_stage
+from tests.unit.sdk.workflow.stage import HEAD, Stage, a_stage
 
 ONE = HEAD + "workflow: {a: {assign: remote, inputs: {n: 3}, constraints: [be brief], description: Add one, %s}}\n"
 
@@ -135,6 +135,20 @@ async def test_a_step_may_go_to_any_holder_of_a_role(server: LiveServer) -> None
 
     assert result.or_raise().results == {"a": {"sum": 2}}
     assert result.steps["a"].agent == "role:worker"
+
+
+@with_server
+async def test_an_agent_can_run_a_workflow_of_agents_elsewhere_with_its_own_key(server: LiveServer) -> None:
+    key = await server.rig.key("boss")
+    url = f"http://127.0.0.1:{server.listener.port}"
+    async with AsyncClient(url, key=key, agent="boss") as client, shift(server, Remote()):
+        stage = Stage(server, client)
+        result = await stage.run(ONE % "title: One more")
+        channel = await client.open_channel(result.intent_id, CHANNEL)
+        senders = [message.sender for message in await client.list_messages(channel.id)]
+
+    assert result.or_raise().results == {"a": {"sum": 4}}
+    assert senders == ["boss", "remote"]
 
 
 @with_server

@@ -14,6 +14,7 @@ from parley.domain.errors.workflow import WorkflowAbandoned, WorkflowFailed, Wor
 from parley.domain.workflow.plan import WorkflowOutcome
 from parley.sdk.agent.agent import BaseAgent
 from parley.sdk.workflow.context import StepContext
+from parley.sdk.workflow.run_lock import RunLock
 from parley.wire.api.records.channels import ChannelMessage
 from tests.rigs.log_records import logged_by
 from tests.rigs.team import LiveServer, with_server
@@ -479,6 +480,28 @@ async def test_a_workflow_that_takes_too_long_is_cancelled_and_abandoned(server:
     assert (cancelled, await stage.tasks()) == ((["a"], {"a": "cancelled"}) if text is ONE else ([], {}))
     with pytest.raises(WorkflowTimedOut, match=r"longer than 5 seconds"):
         result.or_raise()
+
+
+@with_server
+async def test_who_interrupts_it_while_it_begins_leaves_no_intent_that_is_open(
+    server: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = await a_stage(server)
+    acquire = RunLock.acquire
+
+    async def interrupted(self: RunLock) -> None:
+        stage.stop.set()
+        await acquire(self)
+
+    monkeypatch.setattr(RunLock, "acquire", interrupted)
+
+    async def work(step: StepContext) -> None: ...
+
+    result = await stage.run(ONE, work)
+
+    assert result.outcome is WorkflowOutcome.INTERRUPTED
+    assert {intent.status for intent in await stage.client.list_intents()} <= {"active", "abandoned"}
+    assert [intent.title for intent in await stage.client.list_intents("abandoned")] == ["T"]
 
 
 @with_server
