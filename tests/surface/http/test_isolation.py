@@ -66,6 +66,8 @@ NOTHING_TO_WRITE = {
     "POST /agents/{agent_id}/identity/verify",
     "POST /agents/{agent_id}/identity/rotate",
     "POST /channels/{channel_id}/messages/{message_id}/reply",
+    "POST /channels/{channel_id}/messages/{message_id}/forward",
+    "PATCH /agents/{agent_id}/claims/{job_id}",
     "POST /channels/{channel_id}/ask",
     "POST /exchanges/{exchange_id}/close",
     "POST /approvals/{approval_id}/decision",
