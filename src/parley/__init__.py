@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         StreamTicket,
         Subscription,
         SubscriptionSecret,
+        Timer,
     )
     from parley.wire.api.records.directory import (
         AgentInfo,
@@ -216,6 +217,7 @@ __all__ = [
     "Suspension",
     "Task",
     "Tenant",
+    "Timer",
     "Unauthorized",
     "Unavailable",
     "Undelivered",
@@ -326,6 +328,7 @@ _HOMES = {
     "Suspension": "parley.wire.api.records.rules",
     "Task": "parley.wire.api.records.intents",
     "Tenant": "parley.wire.api.records.directory",
+    "Timer": "parley.wire.api.records.channels",
     "Unauthorized": "parley.domain.errors.team",
     "VersionMismatch": "parley.domain.errors.team",
     "Workflow": "parley.sdk.workflow.workflow",

@@ -104,6 +104,7 @@ PUBLIC = [
     "Suspension",
     "Task",
     "Tenant",
+    "Timer",
     "Unauthorized",
     "Unavailable",
     "Undelivered",

@@ -69,6 +69,8 @@ SETTING_MEANINGS = {
     "webhooks_per_tenant": "webhooks of one tenant",
     "webhooks_per_agent": "webhooks of one agent",
     "tasks_per_intent": "tasks of one intent",
+    "timers_per_agent": "timers of one agent",
+    "timer_days": "days until a timer is due, at most",
     "streams_per_key": "open streams of one key",
     "streams": "open streams in all",
     "requests_per_second": "requests of one key a second, on a server that other machines can reach",

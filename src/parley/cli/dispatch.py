@@ -93,6 +93,7 @@ GROUPS = (
             "requests": ("forward", "withdraw"),
             "listen": ("listen",),
             "messages": ("messages",),
+            "timers": ("timer list", "timer cancel"),
         },
     ),
     Group(

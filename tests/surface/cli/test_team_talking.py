@@ -128,6 +128,33 @@ def test_who_speaks_may_stand_in_the_environment(team: Team) -> None:
     assert team.said("post", channel, "--field", "a=b")["sender"] == "gemini"
 
 
+def test_a_message_is_posted_later_listed_and_cancelled(team: Team) -> None:
+    channel = team.channel("reminders")
+    words = ("post", "reminders", "--intent", team.intent, "-a", "claude", "--to", "codex", "--field", "text=Ready?")
+
+    made = team.said(*words, "--in", "1h")
+    said = team.run(*words, "--at", "2099-01-01T00:00:00Z")
+    shown = team.run("timer", "list", "-a", "claude")
+
+    assert (made["status"], made["channel_id"], made["payload"]) == ("scheduled", channel, {"text": "Ready?"})
+    assert (said.code, said.error) == (2, "invalid")  # more than a year away
+    assert [line.split()[1:5] for line in shown.out.splitlines()[1:]] == [["scheduled", "claude", "codex", "notify"]]
+    assert team.run("timer", "cancel", made["id"], "-a", "claude").out == f"Cancelled {made['id']}\n"
+    assert team.run("timer", "list", "-a", "claude").out.startswith("No timers")
+    again = team.run("timer", "cancel", made["id"], "-a", "claude")
+    assert (again.code, again.error) == (3, "not_found")
+
+
+def test_a_message_that_is_due_soon_comes_by_itself(team: Team) -> None:
+    channel = team.channel()
+
+    line = team.run("post", channel, "-a", "claude", "--to", "codex", "--in", "1s", "--field", "text=Now").out
+    (message,) = team.said("messages", channel, "-a", "codex", "--wait", "30s")
+
+    assert message["payload"] == {"text": "Now"}
+    assert line.startswith(f"Scheduled {message['id']} to codex at ")
+
+
 # ---------------------------------------------------------------- ask and answer
 
 # For a command that has to start first; less than a script is given to end.

@@ -51,6 +51,7 @@ BODIES: dict[tuple[str, str], object] = {
     ("POST", "/channels/{channel_id}/batch"): {"messages": [{"sender": "mallory"}]},
     ("POST", "/channels/{channel_id}/ask"): {"to": "alice", "payload": {}, "sender": "mallory", "timeout": 1},
     ("POST", "/channels/{channel_id}/messages"): {"sender": "mallory"},
+    ("POST", "/channels/{channel_id}/timers"): {"sender": "mallory", "after_seconds": 60},
     ("POST", "/channels/{channel_id}/messages/{message_id}/reply"): {"sender": "mallory"},
     ("POST", "/intents/{intent_id}/channels/{name}/messages"): {"sender": "mallory"},
     ("PATCH", "/channels/{channel_id}"): {"add_members": ["mallory"]},
@@ -78,6 +79,7 @@ async def belongings(server: LiveServer) -> dict[str, str]:
     logged = (await alice.post("/intents/intent_2/events", {"event_type": "comment"})).json
     checkpoint = (await admin.post("/admin/checkpoints", {"intent_id": "intent_2"})).json
     subscribed = (await alice.post("/subscriptions", {"intent_id": "intent_2"})).json
+    timer = (await alice.post("/channels/chan_2/timers", {"payload": {"text": "needle"}, "after_seconds": 60})).json
     await rig.access("intent_2", grants=(rig.grant("bob"),))
     rules = {"to": "bob", "message_type": "request", "metadata": {"classification": "public"}}
     governed = (await alice.post("/channels/chan_2/messages", {**rules, "payload": {"text": "needle"}})).json
@@ -95,6 +97,7 @@ async def belongings(server: LiveServer) -> dict[str, str]:
         "event_id": logged["id"],
         "checkpoint_id": checkpoint["checkpoint_id"],
         "subscription_id": subscribed["id"],
+        "timer_id": timer["id"],
         "key_id": "key_default_agent_alice",
         "key": "3f1f2d0e-9c8b-4d53-8a46-0c2a1f3b7e11",
     }

@@ -47,6 +47,7 @@ NEEDED: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/intents/{intent_id}/acl/entries"): {"principal_id": "bob"},
     ("POST", "/tasks"): {"intent_id": "{intent_id}", "name": "{fresh}"},
     ("POST", "/channels/{channel_id}/messages"): {"payload": {"text": "hello"}},
+    ("POST", "/channels/{channel_id}/timers"): {"payload": {"text": "hello"}, "after_seconds": 60},
     ("PATCH", "/channels/{channel_id}/messages/{message_id}"): {"status": "read"},
     ("POST", "/channels/{channel_id}/batch"): {"messages": [{"payload": {}}]},
     ("POST", "/channels/{channel_id}/ask"): {"to": "bob", "payload": {}, "timeout": 0.01},

@@ -191,6 +191,10 @@ BODIES: dict[tuple[str, str], list[Any]] = {
     ("POST", "/channels/{channel_id}/messages/{message_id}/reply"): [{"payload": {"text": "hello"}}],
     ("POST", "/channels/{channel_id}/messages/{message_id}/forward"): [{"to": "{agent_id}"}],
     ("PATCH", "/agents/{agent_id}/claims/{job_id}"): [{"lease": "x", "status": "done"}],
+    ("POST", "/channels/{channel_id}/timers"): [
+        {"to": "{agent_id}", "payload": {"text": "hello"}, "after_seconds": 60},
+        {"sender": f"{OURS}-alice", "to": "{address}", "payload": {"text": "hello"}, "after_seconds": 60},
+    ],
     ("POST", "/channels/{channel_id}/batch"): [{"messages": [{"to": "{agent_id}"}, {"to": "{address}"}]}],
     ("POST", "/channels/{channel_id}/ask"): [{"to": "{agent_id}", "payload": {}, "timeout": 0.01}],
     ("POST", "/intents/{intent_id}/channels/{name}/messages"): [{"to": "{agent_id}", "payload": {}}, {"payload": {}}],

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
+    from parley.sdk.blocking.connection import Connection
+
 TYPES = ("request", "response", "notify", "broadcast")
 _TYPE_HELP = "request (expects an answer), response, notify (default), or broadcast (to everyone)"
 
@@ -38,6 +40,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="when the message expires: 30s, 5m, 2h, or a time like 2026-03-14T12:00:00Z",
     )
+    later = parser.add_mutually_exclusive_group()
+    later.add_argument("--at", default="", metavar="TIME", help="post it later, at a time like 2026-03-14T12:00:00Z")
+    later.add_argument("--in", dest="after", default="", metavar="TIME", help="post it later: in 30s, 5m, 2h, 3d")
     parser.add_argument("--metadata", default="", metavar="JSON", help="JSON object with metadata")
     add_payload(parser)
     add_purpose(parser)
@@ -46,7 +51,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         f"{parser.description}.\n\n"
         "With --intent, CHANNEL may be a name; a channel that does not exist is created.\n"
         "When the command returns, the message is durable. Exit code 9: the message is\n"
-        "held for approval and was not sent yet; the id of the approval is printed."
+        "held for approval and was not sent yet; the id of the approval is printed.\n\n"
+        "With --at or --in the message is posted then, once and never early; the channel\n"
+        "must exist. See: parley timer list, parley timer cancel."
     )
 
 
@@ -64,11 +71,28 @@ def _post(args: argparse.Namespace) -> int:
         }
     )
     connection = connection_of(args)
+    if args.at or args.after:
+        return _schedule(args, connection, body)
     if args.intent and not args.channel.startswith("chan_"):
         posted = connection.post("intents", args.intent, "channels", args.channel, "messages", body=body)
     else:
         posted = connection.post("channels", require_channel_id(args.channel), "messages", body=body)
     return show_posted(args, posted, "Posted")
+
+
+def _schedule(args: argparse.Namespace, connection: Connection, body: dict[str, Any]) -> int:
+    """Set a timer for the message."""
+    from parley.cli.parts.remote import channel_id, parse_seconds
+
+    if args.after:
+        body["after_seconds"] = parse_seconds(args.after, "--in")
+    else:
+        body["deliver_at"] = parse_time_from_now(args.at, "--at")
+    timer = connection.post("channels", channel_id(connection, args), "timers", body=body)
+    to = "everyone" if timer["to"] in (None, "*") else timer["to"]
+    line = f"Scheduled {timer['message_id']} to {safe(to)} at {timer['deliver_at'][:19]}Z ({timer['id']})"
+    show_result(args, screen_of(args), timer, line)
+    return OK
 
 
 def show_posted(args: argparse.Namespace, posted: Mapping[str, Any], verb: str) -> int:
@@ -107,6 +131,7 @@ COMMANDS = {
             "parley post progress --intent intent_01K... --type broadcast --field done:=3 --field of:=10",
             """parley post chan_01K... --type request --to codex --expires 5m --payload '{"question": "Ready?"}'""",
             "parley post chan_01K... --to codex --field text=Figures --classification internal --data shared.yaml",
+            "parley post chan_01K... --to codex --in 10m --field text='Still waiting'",
             "jq '{rows: length}' data.json | parley post progress --intent intent_01K... --to role:auditor",
         ),
     ),

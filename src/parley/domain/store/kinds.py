@@ -14,6 +14,7 @@ from parley.domain.channel.checkpoint import Checkpoint, LogMark
 from parley.domain.channel.job import Job
 from parley.domain.channel.request import RequestMark, RequestState
 from parley.domain.channel.subscription import Subscription
+from parley.domain.channel.timer import Timer
 from parley.domain.directory.access import Access, AccessRequest
 from parley.domain.directory.callers import IssuedKey, Key, KeyNames, Role, Tenant
 from parley.domain.directory.intent import Intent, IntentCount, Task
@@ -42,6 +43,7 @@ KINDS: dict[str, type[Record]] = {
         AgentRecord,
         Bookmark,
         Job,
+        Timer,
         Identity,
         Challenge,
         Checkpoint,

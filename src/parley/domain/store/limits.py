@@ -30,6 +30,8 @@ class TeamLimits(NamedTuple):
     webhooks_per_tenant: int = 1_000
     webhooks_per_agent: int = 100
     tasks_per_intent: int = 10_000
+    timers_per_agent: int = 1_000
+    timer_days: int = 365
     streams_per_key: int = 20
     streams: int = 2_000
     requests_per_second: int = 200

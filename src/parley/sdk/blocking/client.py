@@ -20,6 +20,7 @@ from parley.sdk.blocking.queues import Queues
 from parley.sdk.blocking.server import Server
 from parley.sdk.blocking.streams import Streams
 from parley.sdk.blocking.tasks import Tasks
+from parley.sdk.blocking.timers import Timers
 from parley.sdk.blocking.webhooks import Webhooks
 from parley.sdk.client.options import find_options
 
@@ -39,6 +40,7 @@ class Client(
     Events,
     Access,
     Tasks,
+    Timers,
     Agents,
     Queues,
     Approvals,

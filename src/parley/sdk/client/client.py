@@ -20,6 +20,7 @@ from parley.sdk.client.queues import AsyncQueues
 from parley.sdk.client.server import AsyncServer
 from parley.sdk.client.streams import AsyncStreams
 from parley.sdk.client.tasks import AsyncTasks
+from parley.sdk.client.timers import AsyncTimers
 from parley.sdk.client.webhooks import AsyncWebhooks
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class AsyncClient(
     AsyncEvents,
     AsyncAccess,
     AsyncTasks,
+    AsyncTimers,
     AsyncAgents,
     AsyncQueues,
     AsyncApprovals,

@@ -42,6 +42,7 @@ from parley.surfaces.http.routes import (
     suspensions,
     system,
     tasks,
+    timers,
     trials,
 )
 
@@ -74,6 +75,7 @@ def all_routes(metrics: Metrics | None = None) -> tuple[Route, ...]:
         *discovery.ROUTES,
         *messages.ROUTES,
         *requests.ROUTES,
+        *timers.ROUTES,
         *exchanges.ROUTES,
         *approvals.ROUTES,
         *suspensions.ROUTES,

@@ -20,7 +20,7 @@ from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.message.message import Pattern
 from parley.domain.times import parse_time
 from parley.wire.api.events import trace_of
-from parley.wire.api.records.channels import Channel, ChannelOptions
+from parley.wire.api.records.channels import Channel, ChannelOptions, Timer
 from parley.wire.api.records.record import Mapping, fill_record
 from parley.wire.ocip import DISCLOSURE as DISCLOSURE_FIELD
 from parley.wire.ocip import wishes_of
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from parley.domain.channel.channel import Channel as StoredChannel
     from parley.domain.channel.channel import Tally
     from parley.domain.channel.post import Post
+    from parley.domain.channel.timer import Timer as StoredTimer
     from parley.domain.store.changes import ReaderPost
     from parley.domain.store.limits import TeamLimits
 
@@ -105,6 +106,13 @@ class MessageIn(Struct, forbid_unknown_fields=True):
     metadata: Mapping | None = None
     expires_at: Time | None = None
     lease: Lease | None = None
+
+
+class TimerIn(MessageIn, forbid_unknown_fields=True, kw_only=True):
+    """A message to post later: at a time, or after some seconds by the server's clock."""
+
+    deliver_at: Time | None = None
+    after_seconds: Annotated[float, Meta(gt=0, le=10 * 365 * 86_400)] | None = None
 
 
 class ReplyIn(Struct, forbid_unknown_fields=True):
@@ -285,4 +293,17 @@ def channel_of(stored: StoredChannel, tally: Tally) -> Channel:
         options=fill_record(ChannelOptions, stored.options),
         message_count=tally.total,
         last_message_at=tally.last_at,
+    )
+
+
+def timer_of(stored: StoredTimer) -> Timer:
+    return fill_record(
+        Timer,
+        stored,
+        message_type=stored.pattern.value,
+        payload=msgspec.Raw(stored.payload.encode()),
+        metadata=msgspec.Raw(stored.metadata.encode()),
+        status="refused" if stored.code else "scheduled",
+        error_code=stored.code,
+        error=stored.reason,
     )

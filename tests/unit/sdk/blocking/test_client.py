@@ -51,6 +51,13 @@ def sends_messages(alice: Client) -> None:
         alice.ask(CHANNEL, None, "bob", {"text": "Anybody?"}, timeout=0.05, wait_for_responders=True)
 
 
+def sets_timers(alice: Client) -> None:
+    timer = alice.schedule_message(CHANNEL, to="bob", payload=["later"], after=60)
+    assert alice.list_timers() == [timer] == [alice.get_timer(timer.id)]
+    alice.cancel_timer(timer.id)
+    assert alice.list_timers() == []
+
+
 def follows_streams(alice: Client) -> None:
     message = alice.send_message(CHANNEL, payload={"text": "hello"})
     with closing(alice.follow(channel=CHANNEL, after="0")) as items:
@@ -135,6 +142,7 @@ ALICE = [
     speaks_for_an_agent_to_a_server,
     opens_channels,
     sends_messages,
+    sets_timers,
     follows_streams,
     changes_intents,
     writes_events,

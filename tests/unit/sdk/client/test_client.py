@@ -88,6 +88,7 @@ MORE: dict[str, list[dict[str, Any]]] = {
     "follow": [{"channel": "x"}, {"intent": "x"}, {"agent": "x"}],
     "search": [{}, {"channel_id": "x"}],
     "follow_up": [],  # asks as `ask` does, after an answer
+    "schedule_message": [{"after": 1}],
     "open_channel": [],  # more than one request
 }
 AT_ONCE = ("url", "agent", "as_agent", "sign", "close")

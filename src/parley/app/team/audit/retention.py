@@ -19,6 +19,7 @@ from parley.app.team.retry import committed
 from parley.app.team.rules.docket import TeamDocket
 from parley.domain.audit.checkpoint import ERASED, LET_GO
 from parley.domain.audit.entry import TENANT_SIDE, AuditDraft
+from parley.domain.channel.timer import Timer
 from parley.domain.directory.callers import DEFAULT_TENANT, NO_TENANT, SYSTEM, Tenant
 from parley.domain.errors.errors import Invalid, NotFound, ParleyError, Problem, Stale
 from parley.domain.exchange.approval import Approval, ApprovalStatus, decided
@@ -115,6 +116,7 @@ async def erase(team: Team, caller: Caller, *, conversation_id: str = "", agent_
     approvals = [
         approval async for approval in _approvals(team, caller.tenant) if _asks(approval, conversation_id, agent_id)
     ]
+    timer_count = await _drop_timers(team, caller.tenant, agent_id) if agent_id else 0
     approval_count = sum([await _erase_approval(team, caller, approval.id) for approval in approvals])
     exchange_count = sum([await _erase_exchange(team, caller, exchange_id, agent_id) for exchange_id in exchanges])
     which = {"conversation_id": conversation_id} if conversation_id else {"agent_id": agent_id}
@@ -127,7 +129,7 @@ async def erase(team: Team, caller: Caller, *, conversation_id: str = "", agent_
     # The last batch carries the idempotency key: a repeated call before that erases the rest.
     if last:
         done = await _erase_piece(team, caller, which, last, done)
-    if not done.entry_id and (approval_count or exchange_count):
+    if not done.entry_id and (approval_count or exchange_count or timer_count):
         done = await _erase_piece(team, caller, which, (), done)
     if not done.entry_id:  # nothing to erase, so nothing is recorded
         raise NotFound("nothing was found to erase: it was never said, or erased before")
@@ -234,6 +236,19 @@ async def _of_agent(team: Team, tenant: str, agent_id: str) -> tuple[str, ...]:
         exchange_ids.update(dict.fromkeys(entry.exchange_id for entry in page if entry.exchange_id))
         after = page[-1].number
     return tuple(exchange_ids)
+
+
+async def _drop_timers(team: Team, tenant: str, agent: str) -> int:
+    """Drop the messages that an agent has scheduled; how many there were."""
+    count = 0
+    while timers := await team.store.children(Timer, tenant, agent, limit=_PAGE):
+        for timer in timers:
+            try:
+                await team.store.commit(TeamChanges(tenant, drops=(timer,)))
+            except Stale:
+                continue  # it was posted meanwhile
+            count += 1
+    return count
 
 
 async def _approvals(team: Team, tenant: str) -> AsyncIterator[Approval]:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from parley.app.team.channels import channels
+from parley.app.team.channels import channels, timers
 from parley.app.team.decisions import approvals, exchanges, notifying
 from parley.app.team.directory import access as access_lists
 from parley.app.team.directory import departure, roles
@@ -23,6 +23,7 @@ from parley.domain.channel.channel import Channel, closed, lifetime_end
 from parley.domain.channel.job import Job
 from parley.domain.channel.post import PostState
 from parley.domain.channel.request import RequestState
+from parley.domain.channel.timer import Timer
 from parley.domain.directory.access import Access
 from parley.domain.directory.callers import NO_TENANT, SYSTEM
 from parley.domain.errors.errors import Stale
@@ -46,6 +47,7 @@ _SWEPT = (
     Approval.kind,
     Job.kind,
     RequestState.kind,
+    Timer.kind,
 )
 # Idempotency keys may be remembered a little longer than they have to.
 _FORGET_EVERY = timedelta(minutes=10)
@@ -104,6 +106,8 @@ async def _settle(team: Team, record: Record) -> None:
             await notifying.tell(team, record.tenant_id, record.id)
         elif isinstance(record, AgentRecord):
             await departure.settle(team, record.tenant_id, record.id)
+        elif isinstance(record, Timer):
+            await timers.settle(team, record)
         elif isinstance(record, Job):
             await claims.drop_over(team, record.tenant_id, (record,))
         else:

@@ -155,6 +155,26 @@ class RequestInfo(Record, frozen=True, kw_only=True):
     )
 
 
+class Timer(Record, frozen=True, kw_only=True):
+    """A message that is posted later. `message_id` is the id that it will have."""
+
+    id: str
+    message_id: str
+    channel_id: str
+    sender: str
+    to: str | None = None
+    message_type: str
+    payload: Mapping
+    metadata: Mapping = msgspec.field(default_factory=dict)
+    deliver_at: Timestamp
+    expires_at: Timestamp | None = None
+    created_at: Timestamp
+    status: Annotated[str, Meta(description="`scheduled`, or `refused` when it could not be posted.")]
+    refused_at: Timestamp | None = None
+    error_code: Annotated[str | None, Meta(description="The code of the refusal.")] = None
+    error: Annotated[str | None, Meta(description="Why it was refused.")] = None
+
+
 # ---------------------------------------------------------------- webhooks
 
 

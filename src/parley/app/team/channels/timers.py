@@ -1,0 +1,181 @@
+"""Timers: messages that are posted later, exactly once, however often servers stop in between."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from parley.app.team.channels import posting
+from parley.app.team.directory.keys import check_key
+from parley.app.team.retry import committed
+from parley.app.team.system_posts import is_alive, spoken
+from parley.app.team.team import ATTEMPTS
+from parley.domain.channel.channel import Channel
+from parley.domain.channel.post import PostDraft
+from parley.domain.channel.timer import Timer, check_moment, refused
+from parley.domain.directory.callers import Caller
+from parley.domain.errors.errors import Conflict, Invalid, NotFound, ParleyError, Problem, Stale, Unavailable
+from parley.domain.errors.team import QuotaExceeded, RateLimited
+from parley.domain.record import expecting
+from parley.domain.store.changes import TeamChanges
+from parley.domain.times import from_stamp, stamp
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from parley.app.team.channels.posting import PendingCommit
+    from parley.app.team.team import Team
+
+_log = logging.getLogger("parley.background")
+
+
+async def schedule(team: Team, caller: Caller, channel_id: str, draft: PostDraft, deliver_at: datetime) -> Timer:
+    """Set a timer. The message is judged now, so that its sender learns early what would be refused, and again then."""
+    posting.check_speaks(caller)
+    limits = team.limits
+    check_moment(draft, deliver_at, team.now(), timedelta(days=limits.timer_days), limits.longest_expiry)
+    most = limits.timers_per_agent
+    if await team.store.count(Timer, caller.tenant, caller.agent) >= most:
+        raise QuotaExceeded(f"an agent has at most {most} timers", hint="cancel some")
+    timer = Timer(
+        id=team.new_id("timer"),
+        tenant_id=caller.tenant,
+        sender=caller.agent,
+        channel_id=channel_id,
+        message_id=team.new_id("msg"),
+        deliver_at=stamp(deliver_at),
+        created_at=team.at(),
+        pattern=draft.pattern,
+        to=draft.to,
+        payload=draft.payload.decode(),
+        metadata=draft.metadata.decode(),
+        expires_at=stamp(draft.expires_at) if draft.expires_at else "",
+        trace_id=draft.trace_id,
+        parent_event_id=draft.parent_event_id,
+        proof=draft.proof.decode(),
+        key_id=caller.key_id,
+        key_kind=caller.kind,
+        user=caller.user,
+    )
+    await _check_allowed(team, caller, timer, draft._replace(expires_at=None))
+    entry = team.entry(caller, "timer_set", timer.id, channel=channel_id, message=timer.message_id)
+    changes = TeamChanges(caller.tenant, puts=(timer,), entries=(entry,), created_id=timer.id)
+    stored = (await team.commit(caller, changes)).puts[0]
+    assert isinstance(stored, Timer)  # noqa: S101  # what was put
+    return stored
+
+
+async def _check_allowed(team: Team, caller: Caller, timer: Timer, draft: PostDraft) -> None:
+    """Refuse now what would be refused now; the refusal is recorded. What would be held is held at its moment."""
+    for _ in range(ATTEMPTS):
+        decided = await _decide(team, caller, timer, draft)
+        if decided.refusal is None:
+            return
+        try:
+            await team.store.commit(decided.changes)
+        except Stale:
+            continue
+        raise decided.refusal
+    raise Conflict("the channel changes too often at this moment", hint="try again")
+
+
+async def _decide(team: Team, caller: Caller, timer: Timer, draft: PostDraft) -> PendingCommit:
+    return await posting.decide(
+        team, caller, lambda: posting.venue_of(team, caller, timer.channel_id), (draft,), (timer.message_id,)
+    )
+
+
+async def list_page(team: Team, caller: Caller) -> list[Timer]:
+    """The timers of the caller's agent; for a key of the whole tenant, all. The next moment comes first."""
+    if caller.all_seeing:
+        timers = await team.store.every(Timer, caller.tenant, limit=team.limits.page)
+    elif caller.agent:
+        timers = await team.store.children(Timer, caller.tenant, caller.agent, limit=team.limits.timers_per_agent + 1)
+    else:
+        raise Invalid.because([Problem("required", "sender", "name the agent whose timers you want, by X-Agent-ID")])
+    return sorted(timers, key=lambda timer: (timer.deliver_at, timer.id))
+
+
+async def get(team: Team, caller: Caller, timer_id: str) -> Timer:
+    """A timer that is not over yet, of the caller's agent or, for a key of the whole tenant, of any."""
+    timer = await team.store.get(Timer, caller.tenant, timer_id)
+    if timer is None or (timer.sender != caller.agent and not caller.all_seeing):
+        raise NotFound("no such timer: it was posted or cancelled, or it is another agent's")
+    return timer
+
+
+async def cancel(team: Team, caller: Caller, timer_id: str) -> None:
+    """Cancel a timer. `NotFound` when its message was posted before: one of the two wins, never both."""
+
+    async def decide() -> TeamChanges:
+        timer = await get(team, caller, timer_id)
+        entry = team.entry(caller, "timer_cancelled", timer.id, message=timer.message_id)
+        return TeamChanges(caller.tenant, drops=(timer,), entries=(entry,))
+
+    await committed(team, caller, decide, "timer")
+
+
+async def settle(team: Team, record: Timer) -> None:
+    """Post the message of a timer that is due, or forget one that was refused long ago."""
+    timer = await team.store.get(Timer, record.tenant_id, record.id)
+    if timer is None or timer.due > team.at():
+        return
+    if timer.code:
+        await team.store.commit(TeamChanges(timer.tenant_id, drops=(timer,)))
+        return
+    caller = Caller(timer.tenant_id, timer.sender, timer.key_kind, timer.key_id, timer.user)
+    try:
+        await check_key(team, caller)
+        await _post(team, caller, timer)
+    except Stale:
+        return  # cancelled, or posted by another node
+    except ParleyError as error:
+        if isinstance(error, Unavailable | RateLimited) or type(error) in (Conflict, ParleyError):
+            _log.warning("a timer is late", extra={"action": "timer", "timer": timer.id, "code": error.code})
+            return  # the next sweep tries again
+        await _refuse(team, timer, error)
+
+
+async def _post(team: Team, caller: Caller, timer: Timer) -> None:
+    """Post the message and drop the timer, in one commit: it is posted once, or the timer is still there."""
+    metadata = timer.metadata.encode()
+    draft = PostDraft(
+        timer.pattern,
+        timer.payload.encode(),
+        timer.to,
+        "",
+        metadata,
+        from_stamp(timer.expires_at) if timer.expires_at else None,
+        timer.trace_id,
+        timer.parent_event_id,
+        timer.proof.encode(),
+        team.envelopes.wishes(metadata),
+    )
+
+    async def attempt() -> PendingCommit:
+        if await team.store.get(Timer, timer.tenant_id, timer.id) != timer:
+            raise Stale("the timer is over")
+        decided = await _decide(team, caller, timer, draft)
+        if decided.refusal is not None:
+            return decided
+        return decided._replace(changes=decided.changes._replace(drops=(*decided.changes.drops, timer)))
+
+    async with posting.lock_conversation(team, caller, draft):
+        await posting.decide_and_commit(team, caller, attempt)
+
+
+async def _refuse(team: Team, timer: Timer, error: ParleyError) -> None:
+    """Keep why the message was not posted, and say so to its sender where the channel is still open."""
+    now, reason = team.at(), str(error)[:500]
+    payload = {"event": "timer_refused", "timer_id": timer.id, "message_id": timer.message_id}
+    changes = TeamChanges(timer.tenant_id, puts=(refused(timer, error.code, reason, now),))
+    channel = await team.store.get(Channel, timer.tenant_id, timer.channel_id)
+    if channel is not None and await is_alive(team, channel, now):
+        notice = team.envelopes.payload({**payload, "code": error.code, "reason": reason})
+        post = spoken(team, channel, notice, now, to=timer.sender)
+        changes = changes._replace(posts=(post,), expects=(expecting(channel),))
+    try:
+        await team.store.commit(changes)
+    except Stale:
+        return  # cancelled meanwhile, or the channel has changed: the next sweep decides again
