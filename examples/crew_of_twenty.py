@@ -69,7 +69,7 @@ def main() -> None:
             team.admin.grant_role("counter", agent.name)  # nobody takes a role by itself
         team.start(Coordinator(), *crew)
         owner = team.client("owner")
-        intent = owner.create_intent("Count primes", status="active")
+        intent = owner.create_intent("Count primes", status="active", access=[agent.name for agent in crew])
         owner.assign_agent(intent.id, "coordinator")
         team.wait_until(lambda: owner.get_intent(intent.id).status == "completed", timeout=30)
 

@@ -66,8 +66,7 @@ def main() -> None:
         team.start(erik, Sally())
 
         owner = team.client("owner")
-        intent = owner.create_intent("Renew the contract", status="active")
-        owner.grant_access(intent.id, "erik", "write")  # where there are several org units, a new intent is closed
+        intent = owner.create_intent("Renew the contract", status="active", access=["erik"])
         owner.assign_agent(intent.id, "sally")
 
         bob = team.client("bob", kind="human")

@@ -62,7 +62,7 @@ def main() -> None:
     with stage() as team:
         team.start(DataAgent(), ResearchAgent(), onlooker)
         coordinator = team.client("coordinator")
-        intent = coordinator.create_intent("Research Q1", status="active")
+        intent = coordinator.create_intent("Research Q1", status="active", access=["data-agent"])
         coordinator.assign_agent(intent.id, "onlooker")
         coordinator.assign_agent(intent.id, "research-agent")
         team.wait_until(lambda: coordinator.get_intent(intent.id).status == "completed", timeout=30)

@@ -83,7 +83,7 @@ def main() -> None:
     with TemporaryDirectory() as folder, stage() as team:
         team.start(Reporter(), Cleaner(), Loader(Path(folder)))
         owner = team.client("owner")
-        intent = owner.create_intent("Add up the day", status="active")
+        intent = owner.create_intent("Add up the day", status="active", access=["cleaner", "reporter"])
         owner.assign_agent(intent.id, "loader")
         team.wait_until(lambda: owner.get_intent(intent.id).status == "completed", timeout=30)
         say("owner", f"finds the result: {owner.get_intent(intent.id).state}")

@@ -192,7 +192,9 @@ async def server_paths(trace: Trace, folder: str) -> AsyncIterator[CallPath]:
             await client.call("POST", "/agents/register", fields)
             created = await client.call("POST", "/keys", {"kind": "human", "user_id": agent + "-person"})
             people[agent] = created["key"]
-        intent = (await client.call("POST", "/intents", {"title": "trace", "created_by": "alice"}))["id"]
+        intent = (await client.call("POST", "/intents", {"title": "trace", "created_by": "alice", "access": ["bob"]}))[
+            "id"
+        ]
         channel = (await client.call("POST", f"/intents/{intent}/channels", {"name": "trace"}, "alice"))["id"]
         reader, writer, _ = await client.open("GET", f"/api/v1/channels/{channel}/subscribe", None, "alice")
 

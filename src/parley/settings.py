@@ -92,6 +92,7 @@ class Settings(NamedTuple):
     allowed_hosts: str = ""
     trusted_proxies: str = ""
     event_names: str = "rfc"
+    new_intents: str = "closed"
     webhook_targets: str = "public"
     plain_http: str = "loopback"
     rego: str = ""
@@ -163,6 +164,7 @@ def load(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | No
     values = {name: find(name, default) for name, default in (_TEXTS | _LIMITS).items()}
     _check_choice(values["sender_check"], ("warn", "enforce"))
     _check_choice(values["event_names"], ("rfc", "sdk"))
+    _check_choice(values["new_intents"], ("open", "closed"))
     _check_choice(values["webhook_targets"], ("public", "any"))
     _check_choice(values["plain_http"], ("loopback", "any"))
     if values["lease"].source != DEFAULT:

@@ -42,7 +42,7 @@ from parley.sdk.protocol.failures import check_answer
 from parley.sdk.transport.in_process import URL, AsyncInProcess, InProcess, InProcessServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
     from concurrent.futures import Future
     from types import TracebackType
 
@@ -248,6 +248,8 @@ class Stage(_AgentHost):
         self._keys: dict[tuple[str, str], str] = {}
         self._clients: dict[str, Client] = {}
         self._intent: Intent | None = None
+        # Agents that were started here.
+        self._started: set[str] = set()
         self._running: AsyncExitStack | None = None
 
     # ------------------------------------------------------------ the server
@@ -328,11 +330,14 @@ class Stage(_AgentHost):
         """Let agents work, each in a thread of its own, until the stage ends; on return they have begun."""
         for agent in agents:
             plan, _ = runtime_parts(agent)
+            if self._intent is not None and plan.name not in self._started:
+                self.client().grant_access(self._intent.id, plan.name, "write")
+            self._started.add(plan.name)
             self._start_agent(agent, "", self.async_client(plan.name))
 
-    def intent(self, title: str = "test", *, created_by: str = _TESTER) -> Intent:
-        """A new intent, open to everyone."""
-        return self.client(created_by).create_intent(title)
+    def intent(self, title: str = "test", *, created_by: str = _TESTER, access: str | Iterable[str] = "open") -> Intent:
+        """A new intent, which every agent may read and write; with `access`, "closed" or open to these agents."""
+        return self.client(created_by).create_intent(title, access=access)
 
     def ask(
         self,
@@ -346,9 +351,10 @@ class Stage(_AgentHost):
         wait_for_responders: bool = False,
         **metadata: Any,  # noqa: ANN401
     ) -> ChannelMessage:
-        """Ask an agent and wait for its answer, in a channel by its name; the intent is the stage's own.
+        """Ask an agent and wait for its answer, in a channel by its name.
 
-        `AgentFailed` when the answer is an error; with `check=False` such an answer is returned.
+        The intent is the stage's own, in which all agents that were started on the stage take part. `AgentFailed` when
+        the answer is an error; with `check=False` such an answer is returned.
         """
         client = self.client(sender)
         target = client.open_channel(self._own_intent.id, channel)
@@ -391,6 +397,8 @@ class Stage(_AgentHost):
     def _own_intent(self) -> Intent:
         if self._intent is None:
             self._intent = self.intent()
+            for agent in self._started:
+                self.client().grant_access(self._intent.id, agent, "write")
         return self._intent
 
 

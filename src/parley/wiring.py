@@ -254,6 +254,7 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
     from parley.app.team.state.outside import AuditState, NoticeState, PolicyState
     from parley.app.team.state.rules import RulesState
     from parley.app.team.team import Team
+    from parley.domain.directory.access import AccessPolicy
     from parley.domain.times import from_stamp
     from parley.store_wiring import open_for_server
     from parley.wire.ocip import OcipFormat
@@ -274,6 +275,7 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
                 OcipFormat(),
                 limits,
                 sdk_event_names=settings.event_names == "sdk",
+                new_intents=AccessPolicy(settings.new_intents),
                 outbound=outbound,
                 audit=AuditState(open_signer(data), CheckpointFiles(checkpoints_directory(settings, data))),
                 policies=PolicyState(default_policy(), PolicyFiles(os.path.join(data, "policies"))),

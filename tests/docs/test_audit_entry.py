@@ -23,7 +23,7 @@ $ parley agent register ann-bot --user ann --org-unit sales
 $ parley agent register bob-bot --user bob --org-unit sales
 $ parley agent register eve-bot --user eve --org-unit legal
 $ export ANN=$(parley key create --user ann)
-$ parley intent create Launch --agent ann-bot
+$ parley intent create Launch --agent ann-bot --access open
 Created intent Launch [intent_01M7H16BJG2G0T7VFEFHN4GRSJ] (active)
 $ export INTENT=intent_01M7H16BJG2G0T7VFEFHN4GRSJ
 $ {POST} text='How is it?' --to bob-bot --purpose information_query --conversation c1

@@ -75,7 +75,7 @@ class Voice:
     def place(self, *members: str) -> tuple[str, str]:
         """A new intent with a channel: the ids of both."""
         number = next(_numbers)
-        intent = self.done("POST", "/intents", {"title": f"Work {number}"})["id"]
+        intent = self.done("POST", "/intents", {"title": f"Work {number}", "access": "open"})["id"]
         policy = {"members": list(members), "member_policy": "explicit"} if members else {}
         return intent, self.done("POST", f"/intents/{intent}/channels", {"name": f"talk-{number}", **policy})["id"]
 

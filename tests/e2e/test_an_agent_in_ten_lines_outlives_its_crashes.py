@@ -80,7 +80,7 @@ def test_an_agent_answers_through_crashes_restarts_and_a_lost_server(tmp_path: P
     try:
         terminal = Terminal(tmp_path, server.url)
         (tmp_path / "counter.py").write_text(AGENT)
-        intent = json.loads(terminal.run("intent", "create", "Count").stdout)["id"]
+        intent = json.loads(terminal.run("intent", "create", "Count", "--access", "counter").stdout)["id"]
 
         # When it is asked, killed, told something while it is away, and started again
         with terminal.agent(signal.SIGKILL):

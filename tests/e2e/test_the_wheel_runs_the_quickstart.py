@@ -59,7 +59,9 @@ def test_the_readmes_agent_answers_from_an_installed_wheel(installed: Path, tmp_
         assert server.stdout is not None
         said = json.loads(server.stdout.readline())
         env |= {"PARLEY_URL": said["url"], "PARLEY_KEY": said["admin_key"]}
-        intent = json.loads(ran(parley, "intent", "create", "Research", "--json", cwd=tmp_path, env=env))["id"]
+        intent = json.loads(
+            ran(parley, "intent", "create", "Research", "--access", "open", "--json", cwd=tmp_path, env=env)
+        )["id"]
 
         # when it runs, and is asked by the command and by a client
         with running(installed / "python", name, cwd=tmp_path, env=env):

@@ -29,7 +29,7 @@ QUERY = {"exchange_type": "information_query"}
 
 async def two_agents(rig: Rig, **attributes: Any) -> None:
     """alice, who acts for ann, and bob, who acts for ben, in engineering, and a channel that both may write to."""
-    await rig.intent()
+    await rig.intent(agents=("bob",))
     await rig.channel()
     await place(rig, "alice", user_id="ann", **attributes)
     await place(rig, "bob", user_id="ben", **attributes)

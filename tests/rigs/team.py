@@ -34,6 +34,7 @@ from parley.app.team.state.outside import AuditState
 from parley.app.team.team import Team
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.channel import Channel, Member, MemberPolicy, Options, Tally, lifetime_end
+from parley.domain.channel.participation import joining
 from parley.domain.channel.post import Post, PostDraft
 from parley.domain.directory.access import Access, AccessPolicy, Assignment, Grant, Permission
 from parley.domain.directory.callers import (
@@ -72,6 +73,8 @@ PATIENCE = 60.0
 AT_ONCE = 10.0
 _EAGER_TURNS = 200
 INTENT = "intent_1"
+# Who takes part in the intent of a live server, beside alice, who created it.
+CREW = ("bob", "carol", "dave")
 CHANNEL = "chan_1"
 
 R = TypeVar("R", bound=Record)
@@ -203,12 +206,13 @@ class Rig:
         created_by: str = "alice",
         *,
         policy: AccessPolicy = AccessPolicy.OPEN,
+        agents: tuple[str, ...] = (),
         grants: tuple[Grant, ...] = (),
         assignments: tuple[Assignment, ...] = (),
         status: IntentStatus = IntentStatus.ACTIVE,
         tenant: str = DEFAULT_TENANT,
     ) -> Intent:
-        """An intent with its access list."""
+        """An intent with its access list. Beside its creator these agents joined it: they take part from the start."""
         at = self.at()
         intent = Intent(
             id=intent_id,
@@ -226,8 +230,10 @@ class Rig:
             policy=policy,
             grants=grants,
             assignments=assignments,
+            reaches_all=False,
         )
-        committed = await self.store.commit(TeamChanges(tenant, puts=(intent, access)))
+        joined = [replace(joining(access, agent), since=0) for agent in agents]
+        committed = await self.store.commit(TeamChanges(tenant, puts=(intent, access, *joined)))
         kept = committed.puts[0]
         assert isinstance(kept, Intent)
         return kept
@@ -398,7 +404,7 @@ def with_server(test: AsyncTest) -> Callable[..., None]:
 
     async def served(*args: Any, tmp_path: Path, **fixtures: Any) -> None:
         async with open_rig(tmp_path) as rig, live_server(rig) as server:
-            await rig.intent()
+            await rig.intent(agents=CREW)
             await rig.channel()
             await test(*args, server=server, **fixtures)
 

@@ -240,7 +240,7 @@ async def test_a_coroutine_uses_a_stage_with_an_async_client() -> None:
     async with parley.testing.stage() as stage:
         stage.start(Doubler())
         client = stage.async_client("alice")
-        channel = await client.create_channel((await client.create_intent("x")).id, "test")
+        channel = await client.create_channel((await client.create_intent("x", access="open")).id, "test")
 
         answers = await asyncio.gather(
             *[client.ask(channel.id, None, "doubler", {"number": number}) for number in range(3)]

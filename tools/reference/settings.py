@@ -44,6 +44,8 @@ SETTING_MEANINGS = {
     "node": "the name of this server among those that share a store; empty: its machine and port",
     "linger": "seconds for which a server that was asked to stop says so and goes on, so that a balancer can look"
     " elsewhere",
+    "new_intents": "who has access to a new intent whose creator does not say: `closed` (its creator) or `open` (every"
+    " agent)",
     "event_names": "how the type of an audited message is spelled: `rfc` (channel_message) or `sdk` (channel.message)",
     "plain_http": "where clients send a key over http:// to: to `loopback` addresses only, or to `any`",
     "webhook_targets": "where webhooks may lead: `public` addresses over https only, or `any`",

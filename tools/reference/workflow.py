@@ -36,6 +36,8 @@ MEANINGS = {
     "intent.description": "in more",
     "intent.state": "a mapping, the state to begin with",
     "intent.constraints": "a mapping or a list",
+    "intent.access": "who has access beside the agents of the file and of its steps: `closed` (nobody, the default),"
+    " `open` (every agent), or a list of agents",
     "channels.members": "a list of agents",
     "channels.member_policy": "`intent` (any agent with access to the intent, the default) or `explicit` (members)",
     "channels.audit": "`true`: every message is copied into the log of the intent",

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Placeholder for the position of the commit that writes the record, which is not known before.
 UNSETTLED = -1
+# Behind every position of a tenant.
+NEVER = (1 << 40) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

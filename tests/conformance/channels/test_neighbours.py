@@ -323,7 +323,7 @@ async def test_a_grant_may_expire(server: LiveServer) -> None:
 @with_server
 async def test_the_creator_has_access_and_an_open_default_gives_it_to_all(server: LiveServer) -> None:
     bob, carol = await server.client("bob"), await server.client("carol")
-    made = (await bob.post("/intents", {"title": "mine"})).json["id"]
+    made = (await bob.post("/intents", {"title": "mine", "access": "open"})).json["id"]
     path = f"/intents/{made}"
 
     while_open = [(await one.get(path)).status for one in (bob, carol)]

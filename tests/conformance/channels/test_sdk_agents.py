@@ -37,7 +37,7 @@ def played(agents: Agents, tmp_path: Path) -> Iterator[Stage]:
 def assigned(team: Stage) -> Intent:
     """An intent on which the research agent works."""
     owner = team.client("owner")
-    intent = owner.create_intent("Research Q1 Financials", status="active")
+    intent = owner.create_intent("Research Q1 Financials", status="active", access="open")
     owner.assign_agent(intent.id, RESEARCH)
     return intent
 
@@ -95,7 +95,7 @@ def test_a_channel_is_created_when_it_is_opened_and_does_not_exist(team: Stage) 
 @pytest.mark.requirement("RFC21-S-PROXY-OPEN")
 def test_a_channel_that_exists_is_opened_and_not_created_again(team: Stage) -> None:
     owner = team.client("owner")
-    intent = owner.create_intent("Research Q1 Financials", status="active")
+    intent = owner.create_intent("Research Q1 Financials", status="active", access="open")
     made = owner.create_channel(intent.id, NAMED, options={"audit": True})
     owner.assign_agent(intent.id, RESEARCH)
 

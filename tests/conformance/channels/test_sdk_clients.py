@@ -81,7 +81,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 def names_for(line: str, team: Stage) -> dict[str, Any]:
     """What stands for the words of a line: a channel of its own, and a request in it that waits for an answer."""
     client = team.client(ASKER)
-    intent = client.create_intent(line, status="active")
+    intent = client.create_intent(line, status="active", access="open")
     channel = client.create_channel(intent.id, "data-clarification")
     asked = team.client(ASKED).send_message(channel.id, to=ASKER, message_type="request", payload={"question": "Why?"})
     words = {"sender": ASKER, "to": ASKED, "payload": {"question": "What schema version?"}, "name": "progress"}

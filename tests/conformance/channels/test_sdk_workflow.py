@@ -83,6 +83,7 @@ def test_each_agent_hands_the_messages_of_a_channel_to_the_function_that_the_fil
             found = {one.name: one.id for one in await research.list_channels(intent.id)}
 
             answer = await research.ask(found["data-clarification"], None, DATA, {"question": "What schema version?"})
+            team.admin.grant_access(intent.id, "coordinator", "write")
             progress = team.client("coordinator").send_message(
                 found["progress"], None, "*", "broadcast", {"status": "half of it"}
             )

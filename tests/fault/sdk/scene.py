@@ -98,7 +98,7 @@ async def scene(
         await loop.run_in_executor(None, server.start)
         stack.callback(_ended, server)
         async with Door(server.port) as door, AsyncClient(server.url, key=ADMIN_KEY, agent="asker") as client:
-            intent = await client.create_intent("a scene", status="active")
+            intent = await client.create_intent("a scene", status="active", access="open")
             channel = await client.create_channel(intent.id, "hall", options={"max_messages": 100_000})
             url = f"http://127.0.0.1:{door.port}"
             crew = [

@@ -62,7 +62,7 @@ class Crowd:
     async def open_channel(self) -> None:
         """An intent and a channel that keeps everything."""
         founder = self.client("founder")
-        intent = (await founder.post("/intents", {"title": "a crowd"})).json
+        intent = (await founder.post("/intents", {"title": "a crowd", "access": "open"})).json
         made = await founder.post(
             f"/intents/{intent['id']}/channels", {"name": "hall", "options": {"max_messages": 10**6}}
         )

@@ -43,7 +43,7 @@ class Talks:
     async def open(self, policy: str = "", people: Iterable[str] = (), agents: dict[str, str] | None = None) -> None:
         """A channel that keeps everything, a policy, and agents that act for people."""
         admin = self.client()
-        intent = (await admin.post("/intents", {"title": "talks"}, _as("founder"))).json
+        intent = (await admin.post("/intents", {"title": "talks", "access": "open"}, _as("founder"))).json
         made = await admin.post(
             f"/intents/{intent['id']}/channels", {"name": "hall", "options": {"max_messages": 10**6}}, _as("founder")
         )

@@ -28,5 +28,5 @@ def peer() -> None:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     data: Path = tmp_path_factory.mktemp("team") / "data"
-    with running(data, environment={"PARLEY_EVENT_NAMES": "sdk"}) as process:
+    with running(data, environment={"PARLEY_EVENT_NAMES": "sdk", "PARLEY_NEW_INTENTS": "open"}) as process:
         yield process

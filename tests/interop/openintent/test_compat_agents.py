@@ -150,7 +150,7 @@ def test_what_a_killed_agent_had_begun_comes_again(server: ServerProcess, tmp_pa
 
 def test_it_outlives_its_server(tmp_path: Path) -> None:
     name, code = an_answerer()
-    server = ServerProcess(tmp_path / "data")
+    server = ServerProcess(tmp_path / "data", environment={"PARLEY_NEW_INTENTS": "open"})
     server.start()
     try:
         channel = a_channel(server)

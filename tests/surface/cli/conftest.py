@@ -32,7 +32,7 @@ def _team(stage: Stage, server: Server) -> Team:
     stage.patch.setenv("PARLEY_URL", server.url)
     stage.patch.setenv("PARLEY_KEY", server.key)
     team = Team(stage, server)
-    team.intent = team.said("intent", "create", "A test's own")["id"]
+    team.intent = team.said("intent", "create", "A test's own", "--access", "open")["id"]
     return team
 
 

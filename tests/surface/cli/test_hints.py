@@ -128,7 +128,7 @@ def test_a_denial_between_org_units_names_the_key_of_the_policy(ruled_team: Team
     sender, receiver, here, there = f"sally-{mark}", f"erik-{mark}", f"sales-{mark}", f"engineering-{mark}"
     ruled_team.said("agent", "register", sender, "--user", "ann", "--org-unit", here)
     ruled_team.said("agent", "register", receiver, "--user", "bob", "--org-unit", there)
-    intent = ruled_team.said("intent", "create", "Sales", "--agent", sender)["id"]
+    intent = ruled_team.said("intent", "create", "Sales", "--access", "open", "--agent", sender)["id"]
     words = ("--intent", intent, "--agent", sender, "--to", receiver, "--field", "a=b")
 
     ran = ruled_team.run("post", "questions", *words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import parley
 from tests.surface.cli.team_stage import Team
 
 # ---------------------------------------------------------------- intents
@@ -16,6 +17,44 @@ def test_an_intent_is_active_as_soon_as_it_is_created(team: Team) -> None:
     intent = ran.out.partition("[")[2].partition("]")[0]
     shown = team.said("intent", "show", intent)
     assert (shown["title"], shown["description"], shown["status"]) == ("Research Q1", "with care", "active")
+
+
+@pytest.mark.parametrize(
+    ("options", "policy", "agents"),
+    [
+        ((), "closed", []),
+        (("--access", "open"), "open", []),
+        (("--access", "closed"), "closed", []),
+        (("--access", "bob,carol"), "closed", ["bob", "carol"]),
+        (("--access", "bob", "--access", "carol"), "closed", ["bob", "carol"]),
+    ],
+)
+def test_who_has_access_is_said_when_an_intent_is_created(
+    team: Team, options: tuple[str, ...], policy: str, agents: list[str]
+) -> None:
+    intent = team.said("intent", "create", "Research Q1", *options)["id"]
+
+    with parley.Client(team.server.url, key=team.server.key) as client:
+        acl = client.get_acl(intent)
+    assert (acl.default_policy, [entry.principal_id for entry in acl.entries]) == (policy, agents)
+
+
+def test_an_agent_that_has_no_name_gets_no_access(team: Team) -> None:
+    ran = team.run("intent", "create", "Research Q1", "--access", "two words")
+
+    assert (ran.code, ran.error) == (2, "invalid")
+    assert "access" in ran.err
+
+
+def test_a_message_to_an_agent_that_is_not_let_in_names_the_command_that_does(team: Team) -> None:
+    intent = team.said("intent", "create", "Ours", "--agent", "alice")["id"]
+
+    ran = team.run("post", "desk", "--intent", intent, "--agent", "alice", "--to", "bob", "--field", "a=b")
+    assert (ran.code, ran.error) == (6, "not_member")
+    assert f"parley intent assign {intent} bob" in ran.err
+
+    team.said("intent", "assign", intent, "bob")
+    assert team.run("post", "desk", "--intent", intent, "--agent", "alice", "--to", "bob", "--field", "a=b").code == 0
 
 
 def test_a_draft_stays_one_until_it_is_activated(team: Team) -> None:

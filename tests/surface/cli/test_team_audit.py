@@ -43,7 +43,7 @@ def test_a_log_longer_than_a_page_is_checked_to_its_end(team: Team) -> None:
 
 
 def test_every_intents_log_is_checked(team: Team) -> None:
-    other = team.said("intent", "create", "Another")["id"]
+    other = team.said("intent", "create", "Another", "--access", "open")["id"]
 
     checked = {one["log"] for one in team.said("audit", "verify")["chains"]}
 
@@ -62,7 +62,7 @@ def test_events_are_exported_as_json_lines_in_their_order(team: Team) -> None:
 
 def test_no_cell_of_the_csv_is_a_formula(team: Team) -> None:
     evil = '=HYPERLINK("http://evil","click")'
-    intent = team.said("intent", "create", evil)["id"]
+    intent = team.said("intent", "create", evil, "--access", "open")["id"]
 
     ran = team.run("audit", "export", intent, "--format", "csv")
 
@@ -225,7 +225,7 @@ def test_a_restore_never_goes_under_a_running_server(lone_team: Team, tmp_path: 
 def test_what_is_there_is_replaced_only_by_force(lone_team: Team, tmp_path: Path) -> None:
     team, file = lone_team, tmp_path / "team.db"
     team.said("backup", str(file), "--data", str(team.server.data))
-    later = team.said("intent", "create", "After the backup")["id"]
+    later = team.said("intent", "create", "After the backup", "--access", "open")["id"]
     team.server.kill()  # with a log beside the store that must not be read into the restored one
 
     refused = team.run("restore", str(file), "--data", str(team.server.data))

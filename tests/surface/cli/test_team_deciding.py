@@ -407,7 +407,7 @@ def test_what_waits_is_told_in_the_persons_own_mailbox_and_not_again_after_a_res
         stage.patch.setenv("PARLEY_URL", server.url)
         stage.patch.setenv("PARLEY_KEY", server.key)
         team = Team(stage, server)
-        team.intent = team.said("intent", "create", "Told")["id"]
+        team.intent = team.said("intent", "create", "Told", "--access", "open")["id"]
         channel = team.channel()
         for agent in ("alice", "bob"):
             team.said("agent", "register", agent, "--user", "gemini")

@@ -339,7 +339,7 @@ def test_the_output_of_a_server_holds_no_body_no_key_and_no_line_of_others(
 async def provoke(port: int, secret: str, forged: str) -> None:
     """Give the server every reason to write something down."""
     admin, stranger = Client(port, ADMIN_KEY), Client(port, "pk_wrong")
-    intent = (await admin.post("/intents", {"title": secret + forged})).json["id"]
+    intent = (await admin.post("/intents", {"title": secret + forged, "access": "open"})).json["id"]
     sent = {"sender": "alice", "payload": {"text": secret + forged}}
     assert (await admin.post(f"/intents/{intent}/channels/talk/messages", sent)).status == 201
     await admin.post(f"/intents/{intent}/channels/talk/messages", {**sent, "to": forged})

@@ -241,7 +241,7 @@ def normalised(text: bytes) -> bytes:
 
 
 SCRIPT: list[tuple[str, str, object]] = [
-    ("POST", "/intents", {"title": "ours"}),
+    ("POST", "/intents", {"title": "ours", "access": "open"}),
     ("GET", "/intents", None),
     ("POST", "/intents/{intent}/channels", {"name": "talk", "options": {"max_messages": 3}}),
     ("POST", "/channels/{chan}/messages", {"sender": "alice", "payload": {"a": 1}}),
@@ -264,7 +264,11 @@ SCRIPT: list[tuple[str, str, object]] = [
 async def bustle(server: LiveServer) -> None:
     """Another tenant with agents, intents, channels and messages of the same names."""
     admin = await server.client(kind=KeyKind.ADMIN, tenant="other", speaks_as="alice")
-    intent = (await admin.post("/intents", {"title": "theirs"}, {"Idempotency-Key": str(len(server.clients))})).json
+    intent = (
+        await admin.post(
+            "/intents", {"title": "theirs", "access": "open"}, {"Idempotency-Key": str(len(server.clients))}
+        )
+    ).json
     place = f"/intents/{intent['id']}/channels/talk/messages"
     for _ in range(3):
         await admin.post(place, {"to": "role:r", "payload": {"a": "a"}})

@@ -181,6 +181,11 @@ async def test_only_who_rules_the_intent_makes_a_coordinator(server: LiveServer)
         {"title": "T", "parent_intent_id": "nope"},
         {"title": "T", "depends_on": ["nope"]},
         {"title": "T", "governance_policy": {"x": 1}},
+        {"title": "T", "access": "public"},
+        {"title": "T", "access": {"open": True}},
+        {"title": "T", "access": ["two words"]},
+        {"title": "T", "access": ["system"]},
+        {"title": "T", "access": ["a"] * 257},
     ],
 )
 async def test_what_is_no_intent_is_refused(server: LiveServer, body: object) -> None:

@@ -38,7 +38,7 @@ NEEDED: dict[tuple[str, str], dict[str, Any]] = {
     ("PUT", "/agents/{agent_id}/bookmarks/{name}"): {"holder": "hold_1", "position": 0},
     ("POST", "/intents/{intent_id}/channels"): {"name": "{fresh}"},
     ("POST", "/agents/{agent_id}/identity"): {"public_key": "ed25519:11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"},
-    ("POST", "/intents"): {"title": "{fresh}"},
+    ("POST", "/intents"): {"title": "{fresh}", "access": "open"},
     ("POST", "/intents/{intent_id}/state"): {"patches": [{"op": "set", "path": "a", "value": 1}]},
     ("POST", "/intents/{intent_id}/status"): {"status": "{status}"},
     ("POST", "/intents/{intent_id}/agents"): {"agent_id": "bob"},
@@ -215,7 +215,7 @@ async def stage(server: LiveServer, walk: Walk) -> tuple[Client, Client, list[st
     admin = await admin_of(server)
     ids = []
     for client in (alice, bob, admin):
-        made = await client.post("/intents", {"title": "work", "status": "active"})
+        made = await client.post("/intents", {"title": "work", "status": "active", "access": "open"})
         assert made.status == 201, made
         ids.append(made.json["id"])
         channel = await client.post(f"/intents/{ids[-1]}/channels", {"name": "talk"})
@@ -270,11 +270,11 @@ async def test_no_field_of_any_route_carries_text_to_another_unit(
 
 @pytest.mark.requirement("GOV-ISOLATION-INTENT")
 @with_server
-async def test_a_new_intent_is_open_to_its_creators_unit_and_closed_to_the_others(server: LiveServer) -> None:
+async def test_an_open_intent_is_open_to_its_creators_unit_and_closed_to_the_others(server: LiveServer) -> None:
     alice = await place(server, "alice", org_unit="sales")
     amy, bob = await place(server, "amy", org_unit="sales"), await place(server, "bob", org_unit="engineering")
     await put_policy(server, "cross_org: true")
-    made = (await alice.post("/intents", {"title": "t"})).json
+    made = (await alice.post("/intents", {"title": "t", "access": "open"})).json
     about = f"/intents/{made['id']}"
 
     assert (await amy.post(f"{about}/events", {"event_type": "comment"})).status == 201
@@ -292,9 +292,9 @@ async def test_a_new_intent_is_open_to_its_creators_unit_and_closed_to_the_other
 
 
 @with_server
-async def test_with_one_unit_a_new_intent_is_open_to_all_as_before(server: LiveServer) -> None:
+async def test_with_one_unit_an_open_intent_is_open_to_all(server: LiveServer) -> None:
     alice, bob = await server.client("alice"), await server.client("bob")
-    made = (await alice.post("/intents", {"title": "t"})).json
+    made = (await alice.post("/intents", {"title": "t", "access": "open"})).json
 
     assert (await bob.get(f"/intents/{made['id']}")).status == 200
     assert (await bob.get(f"/intents/{made['id']}/acl")).json["default_policy"] == "open"
@@ -305,7 +305,7 @@ async def test_a_broadcast_on_the_intent_of_a_unit_reaches_that_unit(server: Liv
     alice = await place(server, "alice", org_unit="sales")
     amy, bob = await place(server, "amy", org_unit="sales"), await place(server, "bob", org_unit="engineering")
     await put_policy(server, "cross_org: true")
-    made = (await alice.post("/intents", {"title": "t", "status": "active"})).json
+    made = (await alice.post("/intents", {"title": "t", "status": "active", "access": "open"})).json
     channel = (await alice.post(f"/intents/{made['id']}/channels", {"name": "talk"})).json["id"]
 
     assert (await alice.post(f"/channels/{channel}/messages", {"payload": {"n": 1}})).status == 201
@@ -321,7 +321,7 @@ async def test_a_broadcast_on_the_intent_of_a_unit_reaches_that_unit(server: Liv
 async def test_an_assignment_does_not_open_an_intent_to_a_unit_that_is_kept_apart(server: LiveServer) -> None:
     alice = await place(server, "alice", org_unit="sales")
     bob = await place(server, "bob", org_unit="engineering")
-    made = (await alice.post("/intents", {"title": "t"})).json
+    made = (await alice.post("/intents", {"title": "t", "access": "open"})).json
     await alice.post(f"/intents/{made['id']}/agents", {"agent_id": "bob"})
 
     assert refused(await bob.get(f"/intents/{made['id']}")) == (404, "not_found")
@@ -336,7 +336,7 @@ async def test_an_intent_of_the_tenant_is_read_by_all_units_and_written_where_ev
 ) -> None:
     alice, admin = await place(server, "alice", org_unit="sales"), await admin_of(server)
     amy, bob = await place(server, "amy", org_unit="sales"), await place(server, "bob", org_unit="engineering")
-    about = f"/intents/{(await admin.post('/intents', {'title': 'news'})).json['id']}"
+    about = f"/intents/{(await admin.post('/intents', {'title': 'news', 'access': 'open'})).json['id']}"
     comment = {"event_type": "comment", "payload": {"a": 1}}
 
     assert [(await one.get(about)).status for one in (alice, bob)] == [200, 200]
@@ -374,7 +374,7 @@ async def test_a_person_belongs_to_the_unit_of_its_agents(server: LiveServer) ->
     alice = await place(server, "alice", org_unit="sales", user_id="ann")
     await place(server, "bob", org_unit="engineering", user_id="ben")
     ann = await person(server, "ann")
-    made = (await alice.post("/intents", {"title": "t", "status": "active"})).json["id"]
+    made = (await alice.post("/intents", {"title": "t", "status": "active", "access": "open"})).json["id"]
     await alice.post(f"/intents/{made}/acl/entries", {"principal_id": "ann", "permission": "write"})
     channel = (await alice.post(f"/intents/{made}/channels", {"name": "talk"})).json["id"]
 
@@ -387,7 +387,7 @@ async def test_a_person_belongs_to_the_unit_of_its_agents(server: LiveServer) ->
 async def test_a_message_to_a_unit_that_is_kept_apart_is_denied_by_the_rules_and_recorded(server: LiveServer) -> None:
     alice = await place(server, "alice", org_unit="sales")
     await place(server, "bob", org_unit="engineering")
-    made = (await alice.post("/intents", {"title": "t", "status": "active"})).json["id"]
+    made = (await alice.post("/intents", {"title": "t", "status": "active", "access": "open"})).json["id"]
     channel = (await alice.post(f"/intents/{made}/channels", {"name": "talk"})).json["id"]
 
     answer = await alice.post(f"/channels/{channel}/messages", {"to": "bob", "payload": {}})

@@ -17,6 +17,7 @@ from parley.app.team.state.suspended import check_not_suspended
 from parley.app.team.state.tail import Tail
 from parley.app.team.state.waits import Waits
 from parley.domain.channel.event import EventDraft, quoted
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.mailbox.ledger import Entry
 from parley.domain.store.limits import TeamLimits
 from parley.domain.times import stamp
@@ -46,6 +47,7 @@ class Team:
         limits: TeamLimits = TeamLimits(),  # noqa: B008  # frozen
         *,
         sdk_event_names: bool = False,
+        new_intents: AccessPolicy = AccessPolicy.CLOSED,
         outbound: Outbound | None = None,
         audit: AuditState | None = None,
         policies: PolicyState | None = None,
@@ -61,6 +63,8 @@ class Team:
         self.limits = limits
         # Whether listings spell event types as the OpenIntent SDK's parser knows them; the log never does.
         self.sdk_event_names = sdk_event_names
+        # Who has access to an intent whose creator does not say.
+        self.new_intents = new_intents
         # Judges where webhooks may go; None where none are sent.
         self.outbound = outbound
         self.audit = audit or AuditState()

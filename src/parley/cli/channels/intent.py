@@ -15,6 +15,7 @@ from parley.cli.parts.remote import (
     show_fields,
     show_result,
     show_table,
+    split_names,
     without_none,
 )
 from parley.domain.errors.team import VersionMismatch
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from parley.sdk.blocking.connection import Connection
 
 _STATUSES = ("draft", "active", "blocked", "completed", "abandoned")
+_POLICIES = (["open"], ["closed"])
 _TRIES = 5
 
 
@@ -33,6 +35,13 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--description", default="", metavar="TEXT", help="longer description")
     parser.add_argument("--parent", default=None, metavar="INTENT", help="parent intent")
     parser.add_argument("--draft", action="store_true", help="create it as a draft (default: active)")
+    parser.add_argument(
+        "--access",
+        action="append",
+        default=[],
+        metavar="WHO",
+        help="who else has access: open (every agent), closed (nobody; the default), or agents, separated by commas",
+    )
     add_server_options(parser)
 
 
@@ -80,6 +89,8 @@ def _add_assign(parser: argparse.ArgumentParser) -> None:
 def _create(args: argparse.Namespace) -> int:
     connection = connection_of(args)
     body = without_none({"title": args.title, "description": args.description or None, "parent_intent_id": args.parent})
+    if args.access:
+        body["access"] = args.access[0] if args.access in _POLICIES else split_names(args.access)
     intent = connection.post("intents", body=body)
     if not args.draft and intent["status"] == "draft":
         intent = _change_status(connection, intent["id"], "active", None, intent)
@@ -182,7 +193,11 @@ COMMANDS = {
         "Create an intent: a goal, with its agents and channels",
         _add_create,
         _create,
-        ("parley intent create 'Research Q1 financials'", "parley intent create 'Later' --draft --json"),
+        (
+            "parley intent create 'Research Q1 financials' --access data-agent,writer",
+            "parley intent create 'Town hall' --access open",
+            "parley intent create 'Later' --draft --json",
+        ),
     ),
     "intent list": Command("List intents you can see", _add_list, _list, ("parley intent list --status active",)),
     "intent show": Command("Show an intent", _add_show, _show, ("parley intent show intent_01K... --json",)),

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.channel.channel import MemberPolicy, reaches
+from parley.domain.channel.participation import takes_part
 from parley.domain.channel.request import check_accepts_part, check_not_forwarded, check_not_withdrawn
 from parley.domain.directory.callers import EVERYONE, ROLE_PREFIXES
 from parley.domain.errors.errors import Invalid, Problem
@@ -31,7 +32,7 @@ from parley.domain.message.message import Pattern
 from parley.domain.times import stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
     from datetime import datetime
 
     from parley.domain.channel.channel import Channel, View
@@ -162,12 +163,14 @@ def place(  # noqa: PLR0913  # everything that the rule depends on, in one place
     request: Post | None = None,
     request_state: RequestState | None = None,
     units: Mapping[str, str] = NO_UNITS,
+    joined: Container[str] = (),
     longest: timedelta = timedelta(days=30),
 ) -> Post:
     """Make the post of a draft, with its recipients; an error if it may not be posted.
 
     `role` is the role it is addressed to, `request` the request it answers, with its state. `units` are the org units
-    of the addressed agents, where the access list names units.
+    of the addressed agents, where the access list names units; `joined` has those holders of the role that joined the
+    intent.
     """
     at = stamp(now)
     if not channel.is_open:
@@ -180,7 +183,7 @@ def place(  # noqa: PLR0913  # everything that the rule depends on, in one place
         to = _recipient_of_answer(draft, request, request_state, channel, sender, at)
     else:
         to = _recipient_of_message(draft)
-    recipients = _recipients(to, channel, access, role, at, units)
+    recipients = _recipients(to, channel, access, role, at, units, joined)
     return Post(
         id=message_id,
         channel_id=channel.id,
@@ -250,28 +253,40 @@ def check_answerable(request: Post, sender: str, now: str, state: RequestState |
 
 
 def _recipients(
-    to: str, channel: Channel, access: Access, role: Role | None, now: str, units: Mapping[str, str]
+    to: str,
+    channel: Channel,
+    access: Access,
+    role: Role | None,
+    now: str,
+    units: Mapping[str, str],
+    joined: Container[str],
 ) -> tuple[str, ...] | None:
     if to in ("", EVERYONE):
         return None
     if to.startswith(ROLE_PREFIXES):
-        return holders(role, channel, access, now, units)
+        return holders(role, channel, access, now, units, joined)
     if not reaches(channel, access, to, now, units.get(to, "")):
-        where = "a member of this channel" if channel.policy is MemberPolicy.EXPLICIT else "on this intent"
-        raise NotMember(f"{to} is not {where}")
+        if channel.policy is MemberPolicy.EXPLICIT:
+            raise NotMember(f"{to} is not a member of this channel")
+        raise NotMember(f"{to} is not on this intent", hint=f"let it in: parley intent assign {access.id} {to}")
     return (to,)
 
 
 def holders(
-    role: Role | None, channel: Channel, access: Access, now: str, units: Mapping[str, str] = NO_UNITS
+    role: Role | None,
+    channel: Channel,
+    access: Access,
+    now: str,
+    units: Mapping[str, str] = NO_UNITS,
+    joined: Container[str] = (),
 ) -> tuple[str, ...]:
-    """Who holds the role and takes part in the channel, at this moment."""
+    """Who holds the role and takes part in the channel, at this moment. `joined` has those that joined the intent."""
     if role is None:
         return ()
     return tuple(
         holder.agent
         for holder in role.holders
-        if reaches(channel, access, holder.agent, now, units.get(holder.agent, ""))
+        if takes_part(channel, access, holder.agent, now, units.get(holder.agent, ""), joined=holder.agent in joined)
     )
 
 

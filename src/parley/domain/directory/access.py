@@ -84,6 +84,8 @@ class Access(Record):
     assignments: tuple[Assignment, ...] = ()
     # The unit that the intent belongs to: its creator's. Empty for one of the tenant.
     org_unit: str = ""
+    # Of an intent from before 0.7: messages to everyone go to all who have access, until the list is replaced.
+    reaches_all: bool = True
 
     @property
     def names_units(self) -> bool:
@@ -102,6 +104,17 @@ class Access(Record):
             for assignment in self.assignments
         )
         return replace(self, grants=grants, assignments=assignments)
+
+    def lists(self, agent: str, now: str) -> bool:
+        """Whether the agent created the intent, is assigned to it, or has an entry of its own."""
+        return (
+            agent == self.created_by
+            or any(assignment.agent_id == agent for assignment in self.assignments)
+            or any(
+                grant.principal_id == agent and grant.principal_type == AGENT and grant.holds(now)
+                for grant in self.grants
+            )
+        )
 
     def coordinates(self, agent: str) -> bool:
         return any(assignment.agent_id == agent and assignment.role == COORDINATOR for assignment in self.assignments)

@@ -12,6 +12,7 @@ from parley.domain.channel.bookmark import Bookmark
 from parley.domain.channel.channel import Channel
 from parley.domain.channel.checkpoint import Checkpoint, LogMark
 from parley.domain.channel.job import Job
+from parley.domain.channel.participation import Participant
 from parley.domain.channel.request import RequestMark, RequestState
 from parley.domain.channel.subscription import Subscription
 from parley.domain.channel.timer import Timer
@@ -40,6 +41,7 @@ KINDS: dict[str, type[Record]] = {
         Task,
         Access,
         AccessRequest,
+        Participant,
         AgentRecord,
         Bookmark,
         Job,

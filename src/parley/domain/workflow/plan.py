@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.channel.channel import MemberPolicy, Options
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.intent import TASK_OVER, IntentStatus, TaskStatus
 from parley.domain.errors.errors import Invalid
 
@@ -41,6 +42,9 @@ class IntentPlan(NamedTuple):
     description: str = ""
     state: Mapping[str, Any] = {}  # never written to
     constraints: Mapping[str, Any] | tuple[Any, ...] = ()
+    # Who has access beside the agents of the file: everybody if it is open, and these agents.
+    access: AccessPolicy = AccessPolicy.CLOSED
+    others: tuple[str, ...] = ()
 
 
 class ChannelPlan(NamedTuple):
@@ -153,6 +157,12 @@ class WorkflowPlan(NamedTuple):
     def remote_doers(self) -> tuple[str, ...]:
         """The agents and roles elsewhere that do steps."""
         return tuple(dict.fromkeys(step.doer for step in self.steps if self.is_remote(step)))
+
+    @property
+    def participants(self) -> tuple[str, ...]:
+        """The agents that take part in the intent: those of the file, and those elsewhere that it names."""
+        doers = [step.assign for step in self.steps if step.assign]
+        return tuple(dict.fromkeys((*(agent.name for agent in self.agents), *doers, *self.intent.others)))
 
     def works_here(self, agent: AgentPlan) -> bool:
         """Whether the workflow has work for an agent in its own process; an agent without any runs elsewhere."""

@@ -27,6 +27,7 @@ class HandlerSpec(NamedTuple):
     timeout: float | None = None
     # The type that the payload has to fit; None for what the method's annotations say.
     schema: Any = None
+    intent: str = ""
 
 
 @overload
@@ -39,6 +40,7 @@ def on_message(
     *,
     kind: str | None = None,
     from_: str | tuple[str, ...] | list[str] | None = None,
+    intent: str | None = None,
     timeout: float | None = None,
     schema: Any = None,  # noqa: ANN401  # a type
 ) -> Callable[[F], F]: ...
@@ -49,15 +51,17 @@ def on_message(
     *,
     kind: str | None = None,
     from_: str | tuple[str, ...] | list[str] | None = None,
+    intent: str | None = None,
     timeout: float | None = None,
     schema: Any = None,  # a type
 ) -> F | Callable[[F], F]:
-    """Call the method for each message that arrives: on this channel, of this kind, from these agents.
+    """Call the method for each message that arrives: on this channel, of this kind, from these agents, on this intent.
 
     `kind` is how it is answered (request, response, notify, broadcast) or one of the twelve kinds (question,
-    task_request, ...). What the method returns for a request, a mapping, is its response. `timeout`, in seconds, ends
-    a call that takes longer. Without any filter it gets every message. Several methods may get the same message: all
-    are called, in the order in which they are written, and the first that returns something answers.
+    task_request, ...). `intent` is the id or the title of an intent, on a server. What the method returns for a
+    request, a mapping, is its response. `timeout`, in seconds, ends a call that takes longer. Without any filter it
+    gets every message. Several methods may get the same message: all are called, in the order in which they are
+    written, and the first that returns something answers.
 
     `schema` is the type of the payload: a dataclass, a msgspec Struct, a TypedDict or a pydantic model. A parameter
     that is annotated with such a type says the same. The method gets the converted payload, and beside it the message
@@ -73,7 +77,7 @@ def on_message(
     if callable(channel):
         return _mark(channel, HandlerSpec(MESSAGE))
     senders = (from_,) if isinstance(from_, str) else tuple(from_ or ())
-    spec = HandlerSpec(MESSAGE, channel or "", kind or "", senders, timeout, schema)
+    spec = HandlerSpec(MESSAGE, channel or "", kind or "", senders, timeout, schema, intent or "")
     return lambda method: _mark(method, spec)
 
 

@@ -50,6 +50,11 @@ class Handlers(tuple[Handler, ...]):
         return [handler for handler in self if handler.spec.event == MESSAGE and _matches(handler.spec, message)]
 
     @property
+    def need_titles(self) -> bool:
+        """Whether a handler is for messages of an intent, which it may name by its title."""
+        return any(handler.spec.intent for handler in self)
+
+    @property
     def for_assignment(self) -> list[Handler]:
         """The handlers for assignments."""
         return [handler for handler in self if handler.spec.event == ASSIGNMENT]
@@ -102,5 +107,7 @@ def _matches(spec: HandlerSpec, message: ChannelMessage) -> bool:
     if spec.channel and spec.channel not in (message.channel, message.channel_id):
         return False
     if spec.kind and spec.kind not in (message.message_type, message.kind):
+        return False
+    if spec.intent and spec.intent not in (message.intent_id, message.intent):
         return False
     return not spec.senders or message.sender in spec.senders

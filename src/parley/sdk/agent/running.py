@@ -236,7 +236,7 @@ async def _open_workplaces(
 
     own = client or AsyncClient(address, key=key)
     try:
-        yield [ServerWorkplace(own, member.plan, member.scope) for member in crew]
+        yield [ServerWorkplace(own, member.plan, member.scope, titles=member.handlers.need_titles) for member in crew]
     finally:
         if client is None:
             await own.close()

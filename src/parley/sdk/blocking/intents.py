@@ -28,11 +28,18 @@ class Intents(Area):
         parent_intent_id: str | None = None,
         depends_on: Iterable[str] | None = None,
         created_by: str | None = None,
+        access: str | Iterable[str] | None = None,
     ) -> Intent:
-        """Create an intent, as "draft" unless `status` is "active"."""
+        """Create an intent, as "draft" unless `status` is "active".
+
+        `access` says who else may see it and write there: "open" (every agent), "closed" (nobody), or the names of
+        agents, who then take part in it. The default is a setting of the server, "closed" unless it was changed. Later
+        you let agents in with `assign_agent` or `grant_access`.
+        """
         body = without_none(title=title, description=description, state=state, constraints=constraints, status=status)
         body |= without_none(confidence=confidence, parent_intent_id=parent_intent_id, created_by=created_by)
         body |= lists_of(depends_on=depends_on)
+        body |= without_none(access=access) if isinstance(access, str) else lists_of(access=access)
         return self._fetch(Intent, "POST", "intents", body=body)
 
     def get_intent(self, intent_id: str) -> Intent:

@@ -13,7 +13,7 @@ from parley.sdk.protocol.failures import check_answer
 from parley.sdk.protocol.retry import retry_until_accepted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from datetime import datetime
 
     from parley.domain.workflow.plan import Step
@@ -46,6 +46,9 @@ class RemoteSteps:
         exchange = _StepExchange(self._client, self._runner, channel.id, step, attempt)
         deadline = self._monotonic() + exchange.seconds
         await retry_until_accepted(lambda: exchange.read(0.0))
+        if step.role:
+            exchange.let_in = lambda: self._let_holders_in(task.intent_id, step.role)
+            await retry_until_accepted(exchange.let_in)
         if not exchange.request_id:
             # The task was set running just now, by the server's clock.
             expires_at = task.updated_at + timedelta(seconds=exchange.seconds)
@@ -57,6 +60,18 @@ class RemoteSteps:
             await retry_until_accepted(partial(exchange.read, round(min(left, _POLL_SECONDS), 3)))
         return check_answer(exchange.answer).payload
 
+    async def _let_holders_in(self, intent_id: str, role: str) -> None:
+        """Give those who hold the role of a step access to the intent, so that its request reaches them."""
+        admin = self._client.as_agent("")
+        listed = {entry.principal_id for entry in (await admin.get_acl(intent_id)).entries}
+        for agent in (await admin.get_role(role)).holders:
+            if agent not in listed:
+                await admin.grant_access(intent_id, agent, "write")
+
+
+async def _nothing() -> None:
+    """What there is to do for a step of one agent."""
+
 
 class _StepExchange:
     """The request of one attempt, and its answer."""
@@ -64,6 +79,8 @@ class _StepExchange:
     def __init__(self, client: AsyncClient, runner: str, channel_id: str, step: Step, attempt: int) -> None:
         self.request_id = ""
         self.answer: ChannelMessage | None = None
+        # Lets agents in that hold the role of the step only now.
+        self.let_in: Callable[[], Awaitable[None]] = _nothing
         self.seconds = step.timeout or _DEFAULT_SECONDS
         self._client = client
         self._runner = runner
@@ -114,5 +131,7 @@ class _StepExchange:
             status = (await self._client.get_message(self._channel_id, self.request_id)).status
         except (NotFound, Gone):
             status = "expired"
+        if status == "pending":
+            await self.let_in()
         if status == "expired":
             raise AskEnded(f"{self._step.doer} will not answer: it has left, or the time is over")

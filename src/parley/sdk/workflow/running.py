@@ -13,6 +13,7 @@ import logging
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.intent import RESOLVED, IntentStatus, TaskStatus
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, ParleyError
 from parley.domain.errors.team import BookmarkTaken
@@ -196,12 +197,19 @@ class Run:
         """The intent, as a draft: it becomes active when its agents work, so that they miss nothing."""
         planned, client = self._plan.intent, self._client
         constraints = planned.constraints
-        return await client.create_intent(
+        agents = [*self._plan.participants, *([self._runner] if self._plan.remote_doers else [])]
+        is_open = planned.access is AccessPolicy.OPEN
+        intent = await client.create_intent(
             planned.title,
             planned.description or None,
             state=dict(planned.state),
             constraints=list(constraints) if isinstance(constraints, tuple) else dict(constraints),
+            access="open" if is_open else agents,
         )
+        # On an open intent, too, the agents of the file get what is said to everyone.
+        for agent in agents if is_open else ():
+            await client.grant_access(intent.id, agent, "write")
+        return intent
 
     async def _create_channels_and_tasks(self, intent: Intent) -> None:
         if intent.status == IntentStatus.DRAFT.value:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.intent import IntentStatus, Patch, PatchOp
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.times import parse_time, stamp
@@ -57,6 +58,17 @@ class IntentIn(Struct, forbid_unknown_fields=True):
     created_by: Agent | None = None
     parent_intent_id: Id | None = None
     depends_on: Annotated[list[Id], Meta(max_length=100)] | None = None
+    access: (
+        Annotated[
+            AccessPolicy | Annotated[list[Agent], Meta(max_length=256)],
+            Meta(
+                description="Who else has access: `open` (every agent of the tenant, or of the creator's org unit),"
+                " `closed` (nobody), or the agents that may write and take part. The default is a setting of the"
+                " server, `closed` unless it was changed."
+            ),
+        ]
+        | None
+    ) = None
 
 
 class PatchIn(Struct, forbid_unknown_fields=True):

@@ -21,6 +21,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.channel.channel import DEFAULT_MAX_MESSAGES, MemberPolicy, Options
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import SYSTEM
 from parley.domain.errors.workflow import WorkflowInvalid, WorkflowUnsupported
 from parley.domain.limits import DEFAULT_LIMITS
@@ -63,7 +64,7 @@ _TOP = ("version", "intent", "channels", "agents", "workflow", "timeout", "handl
 # Words of the OpenIntent SDK's files, which are read as ours.
 _OTHER_TOP = ("openintent", "info")
 _INFO = ("name", "description", "version")
-_INTENT = ("title", "description", "state", "constraints")
+_INTENT = ("title", "description", "state", "constraints", "access")
 _CHANNEL = ("members", "member_policy", "audit", "ttl_seconds", "max_messages")
 _AGENT = ("description", "role", "capabilities", "concurrency", "handler", "on_message")
 _RULE = ("channel", "kind", "from", "handler", "timeout")
@@ -103,6 +104,7 @@ _UNAVAILABLE = {
 }
 _GROWTHS = {growth: growth for growth in ("exponential", "linear", "constant")}
 _POLICIES = {policy.value: policy for policy in MemberPolicy}
+_ACCESS = {policy.value: policy for policy in AccessPolicy}
 _KINDS = (*(pattern.value for pattern in Pattern), *KINDS)
 _IDENTIFIER = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _MODULE = re.compile(_IDENTIFIER)
@@ -200,7 +202,14 @@ class _Document(Reading):
             self.text((*path, "description"), fields.get("description")),
             state,
             self._constraints((*path, "constraints"), fields.get("constraints")) or {},
+            *self._access((*path, "access"), fields.get("access")),
         )
+
+    def _access(self, path: KeyPath, value: Value) -> tuple[AccessPolicy, tuple[str, ...]]:
+        """`open`, `closed`, or a list of agents that are not in the file."""
+        if isinstance(value, list):
+            return AccessPolicy.CLOSED, self.items(path, value, self.name)
+        return self.one_of(path, value, _ACCESS) or AccessPolicy.CLOSED, ()
 
     def _constraints(self, path: KeyPath, value: Value) -> Mapping[str, Any] | tuple[Any, ...]:
         constraints = self.typed(path, value)

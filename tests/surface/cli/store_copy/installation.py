@@ -68,7 +68,7 @@ class Talk:
     def __init__(self, stage: Stage, node: Node) -> None:
         self.stage = stage
         self.meet(node)
-        self.intent = self.said("intent", "create", "To move")["id"]
+        self.intent = self.said("intent", "create", "To move", "--access", "open")["id"]
         # As many as a test may come to say: what is more than this is let go of.
         self.channel = self.said("channel", "create", self.intent, "talk", "--max-messages", "100000")["id"]
         self.audited = self.said("channel", "create", self.intent, "audited", "--audit")["id"]

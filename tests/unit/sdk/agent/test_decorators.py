@@ -27,9 +27,9 @@ def test_the_parentheses_may_be_left_out() -> None:
 
 
 def test_filters_are_kept() -> None:
-    marked = on_message(channel="questions", kind="request", from_="alice", timeout=2.5)(_fresh())
+    marked = on_message(channel="questions", kind="request", from_="alice", timeout=2.5, intent="Q1")(_fresh())
 
-    assert specs_of(marked) == (HandlerSpec("message", "questions", "request", ("alice",), 2.5),)
+    assert specs_of(marked) == (HandlerSpec("message", "questions", "request", ("alice",), 2.5, None, "Q1"),)
 
 
 def test_several_senders_may_be_named() -> None:

@@ -121,3 +121,31 @@ def test_a_handler_that_takes_something_else_is_refused_by_its_name() -> None:
 
     with pytest.raises(Invalid, match=r"handle\(\) has to take one message"):
         handlers_of(Wrong())
+
+
+class OfOneIntent:
+    @on_message(intent="Research Q1")
+    async def by_title(self, message: object) -> None: ...
+
+    @on_message(intent="intent_1")
+    async def by_id(self, message: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("intent_id", "title", "called"),
+    [
+        ("intent_1", "Research Q1", ["by_title", "by_id"]),
+        ("intent_1", "Other", ["by_id"]),
+        ("intent_2", "Research Q1", ["by_title"]),
+        ("intent_2", "Other", []),
+        ("", "", []),
+    ],
+)
+def test_a_handler_of_an_intent_gets_its_messages_only(intent_id: str, title: str, called: list[str]) -> None:
+    handlers = handlers_of(OfOneIntent())
+
+    names = [handler.name for handler in handlers.for_message(message(intent_id=intent_id, intent=title))]
+
+    assert names == called
+    assert handlers.need_titles
+    assert not handlers_of(Everything()).need_titles

@@ -214,7 +214,7 @@ Told = Callable[..., str]
 def told_by(tmp_path: Path) -> Any:
     """A server as a process, and a way to tell its agents something."""
     with running(tmp_path / "data") as server, Client(server.url, key=ADMIN_KEY, agent="alice") as alice:
-        intent = alice.create_intent("test", status="active")
+        intent = alice.create_intent("test", status="active", access="open")
         channel = alice.create_channel(intent.id, "hall")
         yield server.url, alice, channel.id
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from parley.domain.errors.errors import Invalid
 from parley.domain.errors.team import VersionMismatch
 from parley.sdk.client.intents import AsyncIntents
 from parley.wire.api.records.intents import Assignment, Intent
@@ -50,3 +51,20 @@ async def test_a_change_for_a_version_that_is_gone_is_refused_with_the_current_o
 
         assert refused.value.facts["current_version"] == now.version
         assert (await alice.get_intent(made.id)).state == {"a": 1}
+
+
+@with_server
+async def test_an_intent_says_who_has_access_when_it_is_created(server: LiveServer) -> None:
+    async with recorded(server, "alice") as alice:
+        named = await alice.create_intent("for two", access=("bob", "carol"))
+        opened, closed = await alice.create_intent("for all", access="open"), await alice.create_intent("for me")
+
+        lists = [await alice.get_acl(intent.id) for intent in (named, opened, closed)]
+        assert [one.default_policy for one in lists] == ["closed", "open", "closed"]
+        assert [(entry.principal_id, entry.permission) for entry in lists[0].entries] == [
+            ("bob", "write"),
+            ("carol", "write"),
+        ]
+        for wrong in ("opne", "", ["no name"], ["system"]):
+            with pytest.raises(Invalid, match=r"access|name"):
+                await alice.create_intent("x", access=wrong)

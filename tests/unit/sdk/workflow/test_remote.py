@@ -156,7 +156,7 @@ async def test_a_resumed_run_waits_for_the_answer_to_the_request_that_was_sent(s
     """The process that sent it is gone: what it left is an active intent, a running task, a request."""
     stage, remote = await a_stage(server), Remote()
     client = stage.client
-    intent = await client.create_intent("T", status="active")
+    intent = await client.create_intent("T", status="active", access="open")
     task = await client.create_task(intent.id, "a", metadata={"step": "a"})
     await client.update_task(task.id, status="running", version=task.version, attempt=1)
     asked = await _leave_request(client, intent.id)
@@ -222,7 +222,7 @@ async def test_an_agent_of_a_run_does_not_take_the_place_of_one_that_runs_elsewh
 
     async with shift(server, remote) as elsewhere:
         await stage.run(text, work)
-        intent = await stage.client.create_intent("after", status="active")
+        intent = await stage.client.create_intent("after", status="active", access="open")
         await _leave_request(stage.client, intent.id)
         await soon(lambda: len(remote.payloads) == 1)
         assert not elsewhere.serving.done()

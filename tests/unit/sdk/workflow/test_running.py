@@ -387,7 +387,7 @@ async def test_a_handler_that_fails_is_told_to_the_asker_and_ends_nothing(server
 @with_server
 async def test_messages_of_other_intents_are_none_of_its_business(server: LiveServer) -> None:
     stage, heard = await a_stage(server), []
-    other = await stage.client.create_intent("other", status="active")
+    other = await stage.client.create_intent("other", status="active", access="open")
 
     async def work(step: StepContext) -> None:
         elsewhere = await step.client.open_channel(other.id, "progress")

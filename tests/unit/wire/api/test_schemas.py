@@ -15,6 +15,7 @@ def test_what_the_server_always_writes_is_required_and_has_no_default() -> None:
     assert set(components["ChannelMessage"]["properties"]) - set(components["ChannelMessage"]["required"]) == {
         "channel",
         "intent_id",
+        "intent",
     }
     assert "default" not in components["Channel"]["properties"]["task_id"]
 

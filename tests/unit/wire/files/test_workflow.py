@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.domain.channel.channel import MemberPolicy, Options
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.errors.workflow import WorkflowInvalid, WorkflowUnsupported
 from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.workflow.plan import AgentPlan, ChannelPlan, HandlerRef, IntentPlan, MessageRule, Reference, Step
@@ -147,6 +148,25 @@ workflow:
         Step("fetch", "fetch", assign="ann", outputs=("rows", "meta")),
         Step("write", "Write it up", "long", "ann", ("fetch",), HandlerRef("mod", "write"), 300.0, 2, inputs),
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "access", "others"),
+    [
+        ("", AccessPolicy.CLOSED, ()),
+        (", access: closed", AccessPolicy.CLOSED, ()),
+        (", access: open", AccessPolicy.OPEN, ()),
+        (", access: [logger, auditor]", AccessPolicy.CLOSED, ("logger", "auditor")),
+    ],
+)
+def test_who_has_access_to_the_intent_beside_the_agents_of_the_file(
+    said: str, access: AccessPolicy, others: tuple[str, ...]
+) -> None:
+    text = f'version: "1.0"\nintent: {{title: T{said}}}\n{ANN}workflow: {{a: {{assign: ann}}, b: {{assign: bob}}}}\n'
+    plan = read_workflow(text, "w.yaml").plan
+
+    assert (plan.intent.access, plan.intent.others) == (access, others)
+    assert plan.participants == ("ann", "bob", *others)
 
 
 def test_every_key_has_its_line() -> None:
@@ -313,6 +333,11 @@ def test_what_is_no_plain_yaml_is_refused_with_its_line(text: str, said: str) ->
         ("{}\n", ["1: version: is not there", "1: intent: is not there"]),
         ("version: '1.0'\nintent:\n", ["2: intent: has no value"]),
         ("version: '1.0'\nintent: Report\n", ['2: intent: must hold keys and their values, not "Report"']),
+        (
+            "version: '1.0'\nintent: {title: T, access: public}\n",
+            ['2: intent.access: must be open or closed, not "public"'],
+        ),
+        ("version: '1.0'\nintent: {title: T, access: [a b]}\n", ['2: intent.access[0]: must be a name, not "a b"']),
         (HEAD + "agents: [ann]\n", ["3: agents: must hold keys and their values, not a list"]),
         (HEAD + "timeout: soon\n" + ANN, ['3: timeout: must be a duration such as 30s, 5m or 2h, not "soon"']),
         (HEAD + "handlers: ./tools.py\n" + ANN, ['3: handlers: must be the name of a module, not "./tools.py"']),

@@ -11,7 +11,9 @@ from parley.app.rules.messages import refuse_overspent
 from parley.app.team.channels import responders
 from parley.app.team.channels.forwarding import effects_of
 from parley.app.team.channels.leases import answered_by, with_effects
+from parley.app.team.directory import roles
 from parley.app.team.directory.keys import check_key
+from parley.app.team.directory.participants import find_joined, find_newcomers
 from parley.app.team.directory.permissions import sees
 from parley.app.team.rules import governing
 from parley.app.team.rules import in_force as rules
@@ -38,13 +40,15 @@ from parley.domain.rules.isolation import are_apart
 from parley.domain.store.changes import TeamChanges
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from parley.app.rules.docket import RulesDecision, Submission
     from parley.app.team.channels.leases import AnswerEffects
     from parley.app.team.team import Team
+    from parley.domain.channel.channel import View
     from parley.domain.channel.event import EventDraft
+    from parley.domain.channel.participation import Participant
     from parley.domain.directory.callers import Caller
     from parley.domain.errors.errors import ParleyError
     from parley.domain.exchange.approval import Approval
@@ -85,6 +89,8 @@ class PendingCommit(NamedTuple):
     docket: TeamDocket | None = None
     submission: Submission[Post] | None = None
     decision: RulesDecision[Post] | None = None
+    # Who joins the intent with it.
+    newcomers: tuple[Participant, ...] = ()
 
 
 async def post(team: Team, caller: Caller, channel_id: str, draft: PostDraft, message_id: str = "") -> Post | Held:
@@ -142,6 +148,8 @@ async def decide_and_commit(
         else:
             if decided.refusal is not None:
                 raise decided.refusal
+            for newcomer in decided.newcomers:
+                await roles.deliver_to_newcomer(team, newcomer)
             return decided, committed
     raise Conflict("the channel changes too often at this moment", hint="try again")
 
@@ -209,15 +217,12 @@ async def decide(
     record = await check_present(team, caller.tenant, caller.agent, expects)
     posts: list[Post] = []
     effects: list[AnswerEffects] = []
+    newcomers: dict[str, Participant] = {}
     for original, message_id in zip(drafts, ids, strict=True):
         draft = _as_posted(team, caller, original, person)
-        role = await addressed_role(team, caller.tenant, draft, expects)
         answered = await answered_by(team, caller, draft, expects, by_person=person is not NOBODY)
         draft, request = answered.draft, answered.request
-        addressed = _addressed(draft, role, request)
-        units = await _units(docket, access, record, addressed) if access.names_units else NO_UNITS
-        if draft.needs_responders and channel.is_open and sender_view.may_write:
-            await responders.check(team, caller, channel, access, draft.to, role, units)
+        role, units, joined = await _addressees(docket, caller, venue, sender_view, record, draft, request)
         placed = place(
             draft,
             message_id,
@@ -230,8 +235,10 @@ async def decide(
             request=request,
             request_state=answered.state,
             units=units,
+            joined=joined,
             longest=team.limits.longest_expiry if draft.expires_at else timedelta(0),
         )
+        newcomers |= await find_newcomers(team, access, placed)
         if request is not None or draft.forwards:
             effects.append(await effects_of(team, caller, answered, placed, expects, by_person=person is not NOBODY))
         addressee = await check_reachable(team, caller.tenant, placed, expects) if placed.recipients else None
@@ -240,8 +247,10 @@ async def decide(
         if governed.post is not None:
             posts.append(governed.post)
         else:
-            return await _governed(docket, venue, draft, governed, effects, alone=len(drafts) == 1)
-    return PendingCommit(_with_channel(with_effects(await _ungoverned(docket, venue, drafts, posts), effects), venue))
+            decided = await _governed(docket, venue, draft, governed, effects, alone=len(drafts) == 1)
+            return _with_newcomers(decided, newcomers)
+    changes = _with_channel(with_effects(await _ungoverned(docket, venue, drafts, posts), effects), venue)
+    return _with_newcomers(PendingCommit(changes), newcomers)
 
 
 def _as_posted(team: Team, caller: Caller, original: PostDraft, person: PersonDecision) -> PostDraft:
@@ -251,6 +260,35 @@ def _as_posted(team: Team, caller: Caller, original: PostDraft, person: PersonDe
         by_person = caller.kind is KeyKind.HUMAN and person.releases is None
         draft = draft._replace(metadata=team.envelopes.with_sender_kind(draft.metadata, by_person=by_person))
     return draft
+
+
+async def _addressees(
+    docket: TeamDocket,
+    caller: Caller,
+    venue: Venue,
+    sender_view: View,
+    record: AgentRecord | None,
+    draft: PostDraft,
+    request: Post | None,
+) -> tuple[Role | None, Mapping[str, str], Container[str]]:
+    """The role that a draft is for, the org units of whom it may be for, and which holders joined the intent."""
+    team, channel, access, expects = docket.team, venue.channel, venue.access, docket.expects
+    role = await addressed_role(team, caller.tenant, draft, expects)
+    addressed = _addressed(draft, role, request)
+    units = await _units(docket, access, record, addressed) if access.names_units else NO_UNITS
+    joined = await find_joined(team, access, role, docket.at, expects) if role is not None else ()
+    if draft.needs_responders and channel.is_open and sender_view.may_write:
+        await responders.check(team, caller, channel, access, draft.to, role, units, joined)
+    return role, units, joined
+
+
+def _with_newcomers(decided: PendingCommit, newcomers: Mapping[str, Participant]) -> PendingCommit:
+    """The commit, with those who join by its messages; a message that is held or refused lets nobody in."""
+    if not newcomers or not decided.changes.posts or decided.held is not None or decided.refusal is not None:
+        return decided
+    joining = tuple(newcomers.values())
+    changes = decided.changes._replace(puts=(*decided.changes.puts, *joining))
+    return decided._replace(changes=changes, newcomers=joining)
 
 
 async def _ungoverned(

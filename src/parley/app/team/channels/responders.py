@@ -13,7 +13,7 @@ from parley.domain.errors.team import NoResponders
 from parley.domain.names import near_misses
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from parley.app.team.team import Team
     from parley.domain.channel.channel import Channel
@@ -33,11 +33,15 @@ async def check(
     to: str,
     role: Role | None,
     units: Mapping[str, str],
+    joined: Container[str] = (),
 ) -> None:
-    """Refuse a request that nobody could answer. `role` is the one it is for, `units` those of the addressed agents."""
+    """Refuse a request that nobody could answer.
+
+    `role` is the one it is for, `units` those of the addressed agents, `joined` the holders that joined the intent.
+    """
     if not role_of(to):
         await _check_known(team, caller, channel, access, to)
-    elif not holders(role, channel, access, team.at(), units):
+    elif not holders(role, channel, access, team.at(), units, joined):
         await _refuse_unheld_role(team, caller, to)
 
 

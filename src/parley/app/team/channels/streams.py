@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from parley.app.team.channels.channels import find_channel
 from parley.app.team.channels.visible import scope_of_agent, scope_of_channels, scope_of_intent
 from parley.app.team.directory.keys import check_key
+from parley.app.team.directory.participants import participation
 from parley.app.team.directory.permissions import assigned, sees, stands_on
 from parley.app.team.state.suspended import check_speaks_for
 from parley.app.team.state.tail import of_agent, of_channel, of_intent
 from parley.domain.channel.channel import Channel, check_takes_part
 from parley.domain.channel.event import CHANNEL_MESSAGE
+from parley.domain.channel.participation import heard_since
 from parley.domain.channel.post import PostState
 from parley.domain.directory.access import Access, Permission
+from parley.domain.directory.callers import EVERYONE
 from parley.domain.errors.errors import NotFound
 from parley.domain.errors.team import NotMember
 from parley.domain.times import from_stamp
@@ -29,7 +32,9 @@ if TYPE_CHECKING:
 
     from parley.app.team.state.tail import Listener, Topic
     from parley.app.team.team import Team
+    from parley.domain.channel.channel import View
     from parley.domain.channel.feed import FeedItem
+    from parley.domain.channel.post import Post
     from parley.domain.directory.callers import Caller, Key
     from parley.domain.store.changes import FeedScope
 
@@ -214,7 +219,16 @@ async def is_visible(team: Team, caller: Caller, followed: Followed, item: FeedI
         channel_view = check_takes_part(await sees(team, channel, access, speaker))
     except (NotFound, NotMember):
         return False
+    if followed.agent and post.to in ("", EVERYONE) and not await _hears(team, channel, access, channel_view, post):
+        return False
     return post.visible_to(channel_view)
+
+
+async def _hears(team: Team, channel: Channel, access: Access, channel_view: View, post: Post) -> bool:
+    """Whether what was said to everyone is delivered to the agent of this view: it took part when that was said."""
+    participant = await participation(team, access, channel_view.agent)
+    since = heard_since(channel, access, participant, channel_view, team.at())
+    return since is not None and post.position > since
 
 
 async def _shows_event(team: Team, caller: Caller, followed: Followed, item: FeedItem) -> bool:

@@ -80,7 +80,7 @@ async def replace_all(
     async def decide() -> TeamChanges:
         _, access, expects = await intent_access(team, caller, intent_id, Permission.ADMIN)
         grants = tuple(_granted(team, caller, access, draft) for draft in drafts)
-        changed = replace(access, policy=policy, grants=grants)
+        changed = replace(access, policy=policy, grants=grants, reaches_all=False)
         return _changes(
             team,
             caller,

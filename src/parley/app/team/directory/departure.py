@@ -16,6 +16,7 @@ from parley.app.team.system_posts import audited
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.bookmark import Bookmark
 from parley.domain.channel.channel import without_member
+from parley.domain.channel.participation import Participant
 from parley.domain.channel.post import PostDraft
 from parley.domain.channel.request import RequestState
 from parley.domain.directory.callers import AgentStatus, Caller, Role, without_holder
@@ -43,7 +44,8 @@ async def _depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
         if record.gone:
             return None
         bookmarks = await team.store.children(Bookmark, caller.tenant, agent_id)
-        return (await _leaving(team, caller, record))._replace(drops=bookmarks)
+        leaving = await _leaving(team, caller, record)
+        return leaving._replace(drops=(*leaving.drops, *bookmarks))
 
     await committed(team, caller, decide, "list of the agent's channels")
     await _lead_out(team, caller, agent_id)
@@ -82,7 +84,7 @@ async def _lead_out(team: Team, caller: Caller, agent_id: str) -> None:
             channel for channel in await team.store.taking_part(caller.tenant, agent_id) if channel.member(agent_id)
         ]
         parting = await _parting(team, caller.tenant, agent_id, channels)
-        if not parting.puts:
+        if not parting.puts and not parting.drops:
             return None
         entry = team.entry(caller, "agent_departed", agent_id, status=record.status.value, channels=str(len(channels)))
         return parting._replace(expects=(*parting.expects, expecting(record)), entries=(entry,))
@@ -111,7 +113,7 @@ async def _handed_on(team: Team, tenant: str, agent: str, channels: Sequence[Cha
 
 
 async def _parting(team: Team, tenant: str, agent: str, channels: Sequence[Channel]) -> TeamChanges:
-    """Remove the agent from all roles and these channels, with a notice in each."""
+    """Remove the agent from all intents it joined, all roles and these channels, with a notice in each."""
     now = team.at()
     listed = [channel for channel in channels if channel.member(agent)]
     held = [role for role in await team.store.children(Role, tenant, "") if role.held_by(agent)]
@@ -131,6 +133,7 @@ async def _parting(team: Team, tenant: str, agent: str, channels: Sequence[Chann
             *(without_holder(role, agent) for role in held),
         ),
         events=tuple(events),
+        drops=await team.store.children(Participant, tenant, agent),
     )
 
 

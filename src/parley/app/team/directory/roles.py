@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from parley.app.team.directory.participants import find_joined
 from parley.app.team.retry import committed
 from parley.app.team.rules import in_force as rules
 from parley.domain.agents.agent import AgentRecord
@@ -12,7 +14,7 @@ from parley.domain.channel.channel import Channel
 from parley.domain.channel.post import PostState, holders
 from parley.domain.directory.access import Access
 from parley.domain.directory.callers import ROLE_PREFIX, Caller, KeyKind, Role, party_name, with_holder, without_holder
-from parley.domain.errors.errors import Forbidden, NotFound
+from parley.domain.errors.errors import Conflict, Forbidden, NotFound
 from parley.domain.errors.rules import Suspended
 from parley.domain.errors.team import AgentDeparted
 from parley.domain.record import expecting
@@ -22,6 +24,7 @@ from parley.domain.store.changes import Moved, TeamChanges
 
 if TYPE_CHECKING:
     from parley.app.team.team import Team
+    from parley.domain.channel.participation import Participant
     from parley.domain.record import Expect
 
 # Waiting messages checked in one pass.
@@ -54,12 +57,23 @@ async def _delivering(team: Team, tenant: str, role_id: str, channel_id: str) ->
         if channel is None or access is None or (channel_id and channel.id != channel_id) or post.over(team.at()):
             continue
         units = await rules.units_of(team, access, [holder.agent for holder in role.holders], expects)
-        able = holders(role, channel, access, team.at(), units)
+        joined = await find_joined(team, access, role, team.at())
+        able = holders(role, channel, access, team.at(), units, joined)
         recipients = await unconcerned(team, tenant, post.sender, able, expects)
         if recipients:
             moved.append(Moved(post.id, PostState.DELIVERED, recipients))
             expects += [expecting(channel), expecting(access)]
     return TeamChanges(tenant, expects=tuple(dict.fromkeys(expects)), moved=tuple(moved)) if moved else None
+
+
+async def deliver_to_newcomer(team: Team, newcomer: Participant) -> None:
+    """Deliver what waited for a holder of a role to an agent that holds it and has just joined the intent."""
+    tenant = newcomer.tenant_id
+    for role in await team.store.children(Role, tenant, ""):
+        if role.held_by(newcomer.agent):
+            # The message by which it joined is durable, and must not fail now; the sweep delivers what is left.
+            with suppress(Conflict):
+                await deliver_waiting(team, tenant, role_id=role.id)
 
 
 async def deliver_stranded(team: Team) -> None:

@@ -12,6 +12,7 @@ from parley.app.team.directory.permissions import assigned, intent_access, stand
 from parley.app.team.retry import committed
 from parley.app.team.rules import in_force as rules
 from parley.domain.channel.event import (
+    ACCESS_GRANTED,
     AGENT_ASSIGNED,
     AGENT_UNASSIGNED,
     INTENT_CREATED,
@@ -20,6 +21,7 @@ from parley.domain.channel.event import (
     quoted,
 )
 from parley.domain.directory.access import (
+    AGENT,
     ORG_UNIT,
     WORKER,
     Access,
@@ -74,8 +76,15 @@ class IntentDraft(NamedTuple):
     depends_on: tuple[str, ...] = ()
 
 
-async def create(team: Team, caller: Caller, draft: IntentDraft) -> Intent:
-    """Create an intent. Its creator is its admin; all agents of its unit may write until access is restricted."""
+class AccessDraft(NamedTuple):
+    """Who gets access to a proposed intent: by default as the server's setting says, and these agents to write."""
+
+    policy: AccessPolicy | None = None
+    agents: tuple[str, ...] = ()
+
+
+async def create(team: Team, caller: Caller, draft: IntentDraft, wanted: AccessDraft = AccessDraft()) -> Intent:  # noqa: B008  # frozen
+    """Create an intent. Its creator is its admin; others have access if it is open, or if they are named."""
     await _check_known(team, caller, draft)
     if await team.store.count(Intent, caller.tenant, "") >= team.limits.intents_per_tenant:
         raise QuotaExceeded(f"there are at most {team.limits.intents_per_tenant} intents")
@@ -89,18 +98,21 @@ async def create(team: Team, caller: Caller, draft: IntentDraft) -> Intent:
         **draft._asdict(),
     )
     _check_size(team, intent.state)
-    event = team.event_by(caller, intent.id, INTENT_CREATED, title=intent.title)
+    events = [team.event_by(caller, intent.id, INTENT_CREATED, title=intent.title)]
+    for agent in dict.fromkeys(wanted.agents):
+        facts = {"principal_id": agent, "permission": Permission.WRITE.value}
+        events.append(team.event_by(caller, intent.id, ACCESS_GRANTED, **facts))
     entry = team.entry(caller, "intent_created", intent.id)
 
     async def decide() -> TeamChanges:
         expects = await _check_known(team, caller, draft)
-        access = await _first_access(team, caller, intent, expects)
+        access = await _first_access(team, caller, intent, wanted, expects)
         count = await _counted(team, caller)
         return TeamChanges(
             caller.tenant,
             expects=tuple(expects),
             puts=(intent, access, *count),
-            events=(event,),
+            events=tuple(events),
             entries=(entry,),
             created_id=intent.id,
         )
@@ -119,24 +131,43 @@ async def _counted(team: Team, caller: Caller) -> tuple[IntentCount, ...]:
     return (replace(count, total=count.total + 1),)
 
 
-async def _first_access(team: Team, caller: Caller, intent: Intent, expects: list[Expect]) -> Access:
-    """The access list of a new intent. Where there are several org units, it is open to its creator's only."""
-    access = Access(id=intent.id, tenant_id=caller.tenant, created_by=caller.actor)
+async def _first_access(
+    team: Team, caller: Caller, intent: Intent, wanted: AccessDraft, expects: list[Expect]
+) -> Access:
+    """The access list of a new intent. Where there are several org units, an open one is open to its creator's only."""
+
+    def entry(grant_id: str, principal: str, principal_type: str, by: str, reason: str = "") -> Grant:
+        return Grant(
+            id=grant_id,
+            principal_id=principal,
+            principal_type=principal_type,
+            permission=Permission.WRITE,
+            granted_by=by,
+            reason=reason,
+            granted_at=intent.created_at,
+            since=0,
+        )
+
+    policy = wanted.policy or team.new_intents
+    grants = [
+        entry(team.new_id("acl"), party_name(agent), AGENT, caller.actor) for agent in dict.fromkeys(wanted.agents)
+    ]
     several = await rules.several_units(team, caller.tenant, expects)
+    # Without a unit, it belongs to the unit that its creator will be placed in.
     unit = await rules.home_unit(team, caller, expects) if several else ""
-    if not unit:
-        return access  # it belongs to the unit that its creator will be placed in
-    entry = Grant(
-        id=intent.id.replace("intent_", "acl_", 1),
-        principal_id=unit,
-        principal_type=ORG_UNIT,
-        permission=Permission.WRITE,
-        granted_by=SYSTEM,
-        reason="the unit of its creator",
-        granted_at=intent.created_at,
-        since=0,
+    if unit and policy is AccessPolicy.OPEN:
+        policy = AccessPolicy.CLOSED
+        acl_id = intent.id.replace("intent_", "acl_", 1)
+        grants.insert(0, entry(acl_id, unit, ORG_UNIT, SYSTEM, "the unit of its creator"))
+    return Access(
+        id=intent.id,
+        tenant_id=caller.tenant,
+        created_by=caller.actor,
+        policy=policy,
+        grants=tuple(grants),
+        org_unit=unit,
+        reaches_all=False,
     )
-    return replace(access, org_unit=unit, policy=AccessPolicy.CLOSED, grants=(entry,))
 
 
 async def _check_known(team: Team, caller: Caller, draft: IntentDraft) -> list[Expect]:

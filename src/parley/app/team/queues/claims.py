@@ -14,6 +14,7 @@ from parley.app.team.channels.posting import check_present
 from parley.app.team.channels.streams import Followed, is_visible
 from parley.app.team.directory.agents import check_changes
 from parley.app.team.directory.keys import check_key
+from parley.app.team.directory.participants import participation
 from parley.app.team.directory.roles import unconcerned
 from parley.app.team.retry import committed
 from parley.app.team.rules import in_force as rules
@@ -21,7 +22,7 @@ from parley.app.team.state.queues import Claimer
 from parley.app.team.state.tail import of_agent
 from parley.app.team.system_posts import is_alive
 from parley.app.team.team import ATTEMPTS
-from parley.domain.channel.channel import Channel, reaches
+from parley.domain.channel.channel import Channel
 from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.job import (
     OPEN,
@@ -34,6 +35,7 @@ from parley.domain.channel.job import (
     released,
     why_dead,
 )
+from parley.domain.channel.participation import takes_part
 from parley.domain.channel.post import Receipt
 from parley.domain.directory.access import Access
 from parley.domain.directory.callers import Caller, KeyKind, Role, created_ids, ids_created, role_of
@@ -166,7 +168,12 @@ async def _places(
             places.add((queue, channel_id))  # nobody gets these: they are dropped
             continue
         unit = (await rules.units_of(team, access, (agent,), expects)).get(agent, "")
-        if role is not None and role.held_by(agent) and reaches(channel, access, agent, team.at(), unit):
+        joined = await participation(team, access, agent) is not None
+        if (
+            role is not None
+            and role.held_by(agent)
+            and takes_part(channel, access, agent, team.at(), unit, joined=joined)
+        ):
             places.add((queue, channel_id))
             expects += (expecting(role), expecting(channel), expecting(access))
     return places

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.channel.channel import Channel
+from parley.domain.channel.participation import Participant
 from parley.domain.directory.access import Access
 
 if TYPE_CHECKING:
@@ -17,11 +18,12 @@ _KEPT_ITEMS = 2_000
 
 
 class VisibleParts(NamedTuple):
-    """The channels that an agent takes part in, with the position from which on it sees messages to everyone, and the
-    intents it is assigned to.
+    """The channels that an agent may read, with the position from which on it sees messages to everyone, and from
+    which on they are delivered to it; and the intents it is assigned to.
     """
 
     channels: dict[str, int]
+    heard: dict[str, int]
     intents: tuple[str, ...]
 
 
@@ -38,7 +40,7 @@ class SightCache:
         """Note a change of rights."""
         self._positions[tenant] = committed.position
         changed = committed.missed or committed.ended
-        if changed or any(isinstance(record, Access | Channel) for record in committed.puts):
+        if changed or any(isinstance(record, Access | Channel | Participant) for record in committed.puts):
             self._generations[tenant] += 1
 
     def position(self, tenant: str) -> int | None:
@@ -57,7 +59,7 @@ class SightCache:
 
     def keep(self, tenant: str, agent: str, generation: int, sight: VisibleParts) -> None:
         """Keep what was found while the rights were of that generation."""
-        if len(sight.channels) + len(sight.intents) <= _KEPT_ITEMS:
+        if 2 * len(sight.channels) + len(sight.intents) <= _KEPT_ITEMS:
             if len(self._kept) >= _KEPT:
                 self._kept.clear()
             self._kept[tenant, agent] = (generation, sight)

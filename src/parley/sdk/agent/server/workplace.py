@@ -73,7 +73,9 @@ class ServerWorkplace:
 
     read_ahead = 100
 
-    def __init__(self, client: AsyncClient, plan: Plan, scope: IntentScope | None = None) -> None:
+    def __init__(
+        self, client: AsyncClient, plan: Plan, scope: IntentScope | None = None, *, titles: bool = False
+    ) -> None:
         # For handlers: they wait for a server that is away until it is back.
         self.client = client.as_agent(plan.name, patience=inf)
         # For the runtime, which logs and retries by itself.
@@ -88,7 +90,10 @@ class ServerWorkplace:
         # Requests up to the head may have been answered by an earlier process.
         self._head = 0
         self._holder = ""
+        # Of channels and intents, by their ids.
         self._names: OrderedDict[str, str] = OrderedDict()
+        # Whether messages come with the titles of their intents.
+        self._titles = titles
         # By channel: the requests that were answered before the start.
         self._answered_requests: dict[str, set[str]] = {}
         self._unsaved = asyncio.Event()
@@ -202,7 +207,7 @@ class ServerWorkplace:
         message = msgspec.json.decode(data, type=ChannelMessage)
         if self._scope is not None and message.intent_id != self._scope.intent_id:
             return None
-        message = msgspec.structs.replace(message, channel=await self._name_of(message.channel_id))
+        message = await self._with_names(message)
         event = message.payload.get("event") if message.sender == _SYSTEM else ""
         if event == "request_withdrawn":
             return Arrival(position, withdrawn=str(message.payload["request_id"]))
@@ -215,16 +220,29 @@ class ServerWorkplace:
             return None
         return Arrival(position, message)
 
-    async def _name_of(self, channel_id: str) -> str:
-        """A channel's name, looked up once; empty when it is gone."""
-        if channel_id not in self._names:
+    async def _with_names(self, message: ChannelMessage) -> ChannelMessage:
+        """The message with the name of its channel, and the title of its intent where a handler asks for it."""
+        channel_id, intent_id = message.channel_id, message.intent_id
+        channel = await self._name_of(channel_id, lambda: self._fetch_name(channel_id))
+        intent = await self._name_of(intent_id, lambda: self._fetch_title(intent_id)) if self._titles else ""
+        return msgspec.structs.replace(message, channel=channel, intent=intent)
+
+    async def _fetch_name(self, channel_id: str) -> str:
+        return (await self._own.get_channel(channel_id)).name
+
+    async def _fetch_title(self, intent_id: str) -> str:
+        return (await self._own.get_intent(intent_id)).title
+
+    async def _name_of(self, record_id: str, fetch: Callable[[], Awaitable[str]]) -> str:
+        """The name of a channel or intent, looked up once; empty when it is gone."""
+        if record_id not in self._names:
             try:
-                self._names[channel_id] = (await self._own.get_channel(channel_id)).name
+                self._names[record_id] = await fetch()
             except _HIDDEN:
                 return ""
             if len(self._names) > _NAME_CACHE_SIZE:
                 self._names.popitem(last=False)
-        return self._names[channel_id]
+        return self._names[record_id]
 
     async def _was_answered(self, request: ChannelMessage) -> bool:
         """Whether this agent answered a request before its restart.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.app.team.intents import intents
-from parley.app.team.intents.intents import IntentDraft
+from parley.app.team.intents.intents import AccessDraft, IntentDraft
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.intent import IntentStatus
 from parley.domain.errors.errors import Invalid, NotFound, Problem
 from parley.surfaces.http.headers import IF_MATCH, TRACEPARENT, needed_version, with_trace
@@ -38,8 +39,10 @@ async def create(call: Call) -> Response:
         body.parent_intent_id or "",
         tuple(body.depends_on or ()),
     )
+    agents = tuple(body.access) if isinstance(body.access, list) else ()
+    policy = AccessPolicy.CLOSED if isinstance(body.access, list) else body.access
     caller = with_trace(call, await call.speaker(body.created_by))
-    return _response(201, await intents.create(call.team, caller, draft))
+    return _response(201, await intents.create(call.team, caller, draft, AccessDraft(policy, agents)))
 
 
 async def list_page(call: Call) -> Response:

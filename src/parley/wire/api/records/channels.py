@@ -64,7 +64,7 @@ class ForwardedRequest(msgspec.Struct, frozen=True, kw_only=True):
 class ChannelMessage(Record, frozen=True, kw_only=True):
     """A message in a channel, as its reader sees it."""
 
-    may_be_absent = ("channel", "intent_id")
+    may_be_absent = ("channel", "intent_id", "intent")
 
     id: str
     channel_id: str
@@ -85,6 +85,7 @@ class ChannelMessage(Record, frozen=True, kw_only=True):
     # Where an agent receives it: the channel's name and the intent that it belongs to.
     channel: Annotated[str, Meta(description="The channel's name, where an agent receives it.")] = ""
     intent_id: Annotated[str, Meta(description="The intent of the channel, on streams and in webhooks.")] = ""
+    intent: Annotated[str, Meta(description="The intent's title, where a handler of an agent asks for it.")] = ""
 
     @property
     def error(self) -> str:

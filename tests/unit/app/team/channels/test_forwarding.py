@@ -28,7 +28,7 @@ from tests.rigs.governed import decide as governed_decide
 from tests.rigs.governed import entries, exchange_of, metadata_of, place, put_policy, refusal, two_agents
 from tests.rigs.governed import said as governed_say
 from tests.rigs.node import two_nodes
-from tests.rigs.team import CHANNEL, Rig, delivered, in_loop, soon, venue, with_rig
+from tests.rigs.team import CHANNEL, CREW, Rig, delivered, in_loop, soon, venue, with_rig
 
 pytestmark = pytest.mark.both_stores
 
@@ -36,7 +36,7 @@ ANSWER = PostDraft(Pattern.NOTIFY, b'{"a":1}')
 
 
 async def an_open_channel(rig: Rig) -> None:
-    await rig.intent()
+    await rig.intent(agents=CREW)
     await rig.channel()
 
 
@@ -310,7 +310,7 @@ async def test_partial_answers_to_what_was_handed_on_go_to_the_first_sender(rig:
 
 @with_rig
 async def test_a_request_is_handed_on_only_to_who_takes_part_in_its_channel(rig: Rig) -> None:
-    await rig.intent()
+    await rig.intent(agents=CREW)
     await rig.channel(CHANNEL, "bob", policy=MemberPolicy.EXPLICIT)
     request = await asked(rig)
 

@@ -11,7 +11,7 @@ from parley.domain.channel.post import PostDraft
 from parley.domain.errors.errors import LeaseLost
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import TeamChanges
-from tests.rigs.team import Rig, with_rig
+from tests.rigs.team import CREW, Rig, with_rig
 
 pytestmark = pytest.mark.both_stores
 
@@ -22,7 +22,7 @@ def an_answer(request_id: str, lease: str = "") -> PostDraft:
 
 @with_rig
 async def test_an_ordinary_request_needs_no_lease(rig: Rig) -> None:
-    await rig.intent()
+    await rig.intent(agents=CREW)
     await rig.channel()
     request = await rig.say("alice", to="bob", pattern=Pattern.REQUEST)
     _, answered, job, *_ = await answered_by(rig.team, rig.caller("bob"), an_answer(request.id))
@@ -35,7 +35,7 @@ async def test_an_ordinary_request_needs_no_lease(rig: Rig) -> None:
 
 @with_rig
 async def test_who_claimed_a_request_is_the_one_who_was_asked(rig: Rig) -> None:
-    await rig.intent()
+    await rig.intent(agents=CREW)
     await rig.channel()
     await rig.role("coder", "bob")
     request = await rig.say("alice", to="any:coder", pattern=Pattern.REQUEST)
@@ -51,7 +51,7 @@ async def test_who_claimed_a_request_is_the_one_who_was_asked(rig: Rig) -> None:
 
 @with_rig
 async def test_what_a_person_releases_needs_no_lease(rig: Rig) -> None:
-    await rig.intent()
+    await rig.intent(agents=CREW)
     await rig.channel()
     request = await rig.say("alice", to="any:coder", pattern=Pattern.REQUEST)
     _, answered, job, *_ = await answered_by(rig.team, rig.caller("bob"), an_answer(request.id), by_person=True)

@@ -47,7 +47,7 @@ REPLY = PostDraft(Pattern.NOTIFY, b'{"a":1}')
 
 
 async def an_open_channel(rig: Rig) -> None:
-    await rig.intent()
+    await rig.intent(agents=("bob", "carol"))
     await rig.channel()
 
 

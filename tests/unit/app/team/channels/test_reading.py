@@ -46,7 +46,7 @@ async def read(rig: Rig, agent: str, **asked: object) -> list[int]:
 
 async def a_channel(rig: Rig, most: int = 1000) -> None:
     await rig.key("bob")  # who waits, waits no longer than its key is good
-    await rig.intent()
+    await rig.intent(agents=("bob",))
     await rig.channel(options=Options(max_messages=most))
 
 

@@ -33,7 +33,7 @@ from tests.rigs.governed import decide as governed_decide
 from tests.rigs.governed import held as governed_hold
 from tests.rigs.governed import said as governed_say
 from tests.rigs.node import two_nodes
-from tests.rigs.team import CHANNEL, INTENT, Rig, delivered, in_loop, soon, venue, with_rig
+from tests.rigs.team import CHANNEL, CREW, INTENT, Rig, delivered, in_loop, soon, venue, with_rig
 
 pytestmark = pytest.mark.both_stores
 
@@ -41,7 +41,7 @@ ANSWER = PostDraft(Pattern.NOTIFY, b'{"a":1}')
 
 
 async def an_open_channel(rig: Rig, **options: Any) -> None:  # noqa: ANN401  # of a channel
-    await rig.intent()
+    await rig.intent(agents=CREW)
     await rig.channel(**options)
 
 

@@ -16,11 +16,11 @@ from parley.domain.errors.team import AgentDeparted, AskTimeout, ChannelClosed, 
 from parley.domain.message.message import Pattern
 from parley.domain.rules.policy import CrossOrg
 from tests.rigs.governed import place, put_policy
-from tests.rigs.team import CHANNEL, Rig, delivered, with_rig
+from tests.rigs.team import CHANNEL, CREW, Rig, delivered, with_rig
 
 
 async def stage(rig: Rig, *agents: str) -> None:
-    await rig.intent()
+    await rig.intent(agents=CREW)
     await rig.channel()
     for agent in agents:
         await rig.agent(agent)
@@ -131,7 +131,7 @@ async def test_a_role_that_nobody_here_holds_is_refused_with_similar_roles(rig: 
 
 @with_rig
 async def test_a_role_whose_holders_cannot_read_the_channel_is_refused(rig: Rig) -> None:
-    await rig.intent()
+    await rig.intent(agents=CREW)
     await rig.channel(CHANNEL, policy=MemberPolicy.EXPLICIT)
     await rig.role("reviewer", "bob")
 
@@ -174,7 +174,7 @@ async def test_nothing_about_names_is_said_to_one_who_may_not_write(rig: Rig) ->
 
 @with_rig
 async def test_agents_of_units_that_are_kept_apart_are_not_suggested(rig: Rig) -> None:
-    await rig.intent()
+    await rig.intent(agents=CREW)
     await rig.channel()
     await place(rig, "alice", org_unit="sales")
     await place(rig, "planner", org_unit="engineering")

@@ -440,7 +440,7 @@ async def test_mail_to_oneself_is_on_ones_own_stream_as_it_is_in_the_list(rig: R
 
 @with_rig
 async def test_a_stream_that_is_resumed_behind_evicted_messages_says_so_once(rig: Rig) -> None:
-    await rig.intent()
+    await rig.intent(agents=("bob",))
     await rig.channel(options=Options(max_messages=3))
     for _ in range(8):
         await rig.say("alice")

@@ -54,7 +54,7 @@ async def test_a_service_or_admin_key_grants_the_role_it_registers_an_agent_with
 
 @with_rig
 async def test_what_waited_for_a_role_reaches_its_first_holder(rig: Rig) -> None:
-    await rig.intent()
+    await rig.intent(agents=("bob", "carol"))
     await rig.channel()
     waiting = await rig.say("alice", to="role:billing")
     assert waiting.state is PostState.PENDING
@@ -69,7 +69,7 @@ async def test_what_waited_for_a_role_reaches_its_first_holder(rig: Rig) -> None
 
 @with_rig
 async def test_the_sweep_delivers_what_a_server_left_behind_when_it_died_after_a_grant(rig: Rig) -> None:
-    await rig.intent()
+    await rig.intent(agents=("bob", "carol"))
     await rig.channel()
     said = await rig.say("alice", to="role:billing")
     unheld = await rig.say("alice", to="role:audit")
@@ -85,7 +85,7 @@ async def test_the_sweep_delivers_what_a_server_left_behind_when_it_died_after_a
 @with_rig
 async def test_the_sweep_looks_at_all_that_waits_in_turn(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roles, "_LOOKED_AT", 1)
-    await rig.intent()
+    await rig.intent(agents=("bob", "carol"))
     await rig.channel()
     said = [await rig.say("alice", to=f"role:r{n}") for n in range(3)]
     await rig.role("r2", "bob")
@@ -99,7 +99,7 @@ async def test_the_sweep_looks_at_all_that_waits_in_turn(rig: Rig, monkeypatch: 
 
 @with_rig
 async def test_what_waited_for_a_role_reaches_an_agent_that_registers_with_it(rig: Rig) -> None:
-    await rig.intent()
+    await rig.intent(agents=("bob", "carol"))
     await rig.channel()
     waiting = await rig.say("alice", to="role:billing")
 
@@ -112,7 +112,7 @@ async def test_what_waited_for_a_role_reaches_an_agent_that_registers_with_it(ri
 
 @with_rig
 async def test_who_comes_later_does_not_get_what_others_received(rig: Rig) -> None:
-    await rig.intent()
+    await rig.intent(agents=("bob", "carol"))
     await rig.channel()
     await rig.role("billing", "bob")
     said = await rig.say("alice", to="role:billing")

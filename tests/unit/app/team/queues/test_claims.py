@@ -39,7 +39,7 @@ WORKERS = ("bob", "carol")
 
 
 async def stage(rig: Rig, *workers: str) -> None:
-    await rig.intent()
+    await rig.intent(agents=(*WORKERS, "dora", "sam"))
     await rig.channel()
     await rig.role("coder", *(workers or WORKERS))
 
@@ -413,7 +413,7 @@ async def test_closing_the_channel_ends_its_jobs(rig: Rig) -> None:
 
 @with_rig
 async def test_a_queued_message_outlives_the_eviction_of_its_channel(rig: Rig) -> None:
-    await rig.intent()
+    await rig.intent(agents=(*WORKERS, "dora", "sam"))
     await rig.channel(options=Options(max_messages=10))
     await rig.role("coder", *WORKERS)
     request = await enqueue(rig, "old", pattern=Pattern.REQUEST)
@@ -464,7 +464,7 @@ async def test_a_holder_that_is_suspended_loses_the_job_with_its_lease(rig: Rig)
 
 @with_rig
 async def test_who_gets_the_role_later_claims_only_what_no_rule_concerns(rig: Rig) -> None:
-    await rig.intent()
+    await rig.intent(agents=(*WORKERS, "dora", "sam"))
     await rig.channel()
     for agent in ("alice", "bob"):
         await place(rig, agent, org_unit="engineering")
@@ -480,7 +480,7 @@ async def test_who_gets_the_role_later_claims_only_what_no_rule_concerns(rig: Ri
 @with_rig
 async def test_only_those_holders_claim_to_whom_the_rules_let_it_go(rig: Rig) -> None:
     """It is judged as what is said to all of them: never weaker."""
-    await rig.intent()
+    await rig.intent(agents=(*WORKERS, "dora", "sam"))
     await rig.channel()
     await place(rig, "alice", org_unit="engineering", user_id="ann")
     await place(rig, "bob", org_unit="engineering", user_id="ben")
@@ -499,7 +499,7 @@ async def test_only_those_holders_claim_to_whom_the_rules_let_it_go(rig: Rig) ->
 
 @with_rig
 async def test_a_governed_request_is_claimed_and_answered_in_its_exchange(rig: Rig) -> None:
-    await rig.intent()
+    await rig.intent(agents=(*WORKERS, "dora", "sam"))
     await rig.channel()
     await place(rig, "alice", org_unit="engineering", user_id="ann")
     for agent in WORKERS:
@@ -526,7 +526,7 @@ async def test_a_governed_request_is_claimed_and_answered_in_its_exchange(rig: R
 async def test_jobs_of_one_tenant_are_no_jobs_of_another(rig: Rig) -> None:
     await stage(rig)
     await rig.tenant("other")
-    await rig.intent("intent_2", tenant="other")
+    await rig.intent("intent_2", tenant="other", agents=("bob",))
     await rig.channel("chan_9", intent_id="intent_2", tenant="other")
     await rig.role("coder", "bob", tenant="other")
     await enqueue(rig)

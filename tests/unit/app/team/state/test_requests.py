@@ -92,7 +92,7 @@ async def test_an_agent_asks_until_its_last_request_is_answered(rig: Rig) -> Non
 @in_loop
 async def test_a_request_for_a_role_is_answered_by_who_found_it_at_another_server(tmp_path: Path) -> None:
     async with two_nodes(tmp_path) as (a, b):
-        await a.intent()
+        await a.intent(agents=("bob",))
         await a.channel()
         await a.role("ops")
         asked = await a.say("alice", to="role:ops", pattern=Pattern.REQUEST)

@@ -10,7 +10,7 @@ from parley.domain.record import Record
 from parley.domain.store.changes import Committed
 from tests.contract.team_store import a_channel, an_intent
 
-SIGHT = VisibleParts({"chan_1": 0}, ())
+SIGHT = VisibleParts({"chan_1": 0}, {"chan_1": 0}, ())
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_neither_many_nor_large_ones_fill_the_memory(monkeypatch: pytest.MonkeyP
     cache.publish("t1", Committed(1))
     for agent in "abcd":
         cache.keep("t1", agent, 0, SIGHT)
-    cache.keep("t1", "e", 0, VisibleParts({"a": 0, "b": 0}, ("c",)))
+    cache.keep("t1", "e", 0, VisibleParts({"a": 0}, {"a": 0}, ("b",)))
 
     assert [cache.get("t1", agent) is not None for agent in "abcde"] == [False, False, False, True, False]
 

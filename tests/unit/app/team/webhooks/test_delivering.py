@@ -34,7 +34,7 @@ SLOW, QUICK, THIRD = "https://slow.example/", "https://quick.example/", "https:/
 async def prepared(rig: Rig) -> FakeOutbound:
     out = FakeOutbound()
     rig.team.outbound = out
-    await rig.intent()
+    await rig.intent(agents=("bob", "carol"))
     await rig.channel()
     return out
 
@@ -132,7 +132,7 @@ async def test_many_receivers_that_do_not_answer_hold_up_no_other_tenant(
         await subscribed(rig, "bob", SLOW)
     out.held[SLOW] = asyncio.Event()
     await rig.tenant("other")
-    await rig.intent("intent_2", tenant="other")
+    await rig.intent("intent_2", tenant="other", agents=("bob",))
     await rig.channel("chan_2", intent_id="intent_2", tenant="other")
     await rig.key("bob", tenant="other")
     await subscriptions.create(rig.team, rig.caller("bob", tenant="other"), SubscriptionDraft(QUICK))

@@ -34,7 +34,7 @@ async def prepared(rig: Rig, audit: bool = False) -> FakeOutbound:
     """An open intent with a channel, and keys for alice, bob and carol."""
     out = FakeOutbound()
     rig.team.outbound = out
-    await rig.intent()
+    await rig.intent(agents=("bob", "carol"))
     await rig.channel(options=Options(audit=audit))
     for agent in ("alice", "bob", "carol"):
         await rig.key(agent)
