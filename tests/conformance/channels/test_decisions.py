@@ -222,6 +222,7 @@ async def test_a_role_whose_holders_are_not_here_is_a_role_nobody_holds(server: 
     assert await heard(bob, messages_of("chan_2")) == ["anyone?"]
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("CHAN-5-NO-RESPONDERS", "CHAN-5-PENDING")
 @pytest.mark.parametrize("to", ["nobdoy", "role:nobody"])
 @with_server

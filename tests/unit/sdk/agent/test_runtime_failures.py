@@ -22,6 +22,7 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 # ---------------------------------------------------------------- what goes wrong in a handler
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_the_cause_of_a_failure_reaches_the_first_asker_through_agents_that_let_it_pass(
     server: LiveServer, ear: Ear

@@ -88,6 +88,7 @@ async def test_a_handler_gets_what_it_asks_for(
     assert got.payload == answer
 
 
+@pytest.mark.both_stores
 @pytest.mark.parametrize("kind", ["question", "task_request", "follow_up", "review_request", "handoff"])
 @with_server
 async def test_what_does_not_fit_is_refused_to_the_asker_before_the_handler_runs(

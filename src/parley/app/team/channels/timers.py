@@ -151,6 +151,7 @@ async def _post(team: Team, caller: Caller, timer: Timer) -> None:
         timer.parent_event_id,
         timer.proof.encode(),
         team.envelopes.wishes(metadata),
+        partial=team.envelopes.is_partial(timer.pattern, metadata),
     )
 
     async def attempt() -> PendingCommit:

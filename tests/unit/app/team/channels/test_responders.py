@@ -18,6 +18,8 @@ from parley.domain.rules.policy import CrossOrg
 from tests.rigs.governed import place, put_policy
 from tests.rigs.team import CHANNEL, CREW, Rig, delivered, with_rig
 
+pytestmark = pytest.mark.both_stores
+
 
 async def stage(rig: Rig, *agents: str) -> None:
     await rig.intent(agents=CREW)

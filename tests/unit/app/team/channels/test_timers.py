@@ -33,6 +33,8 @@ from tests.rigs.governed import place, put_policy
 from tests.rigs.node import two_nodes
 from tests.rigs.team import CHANNEL, Rig, in_loop, open_rig, with_rig
 
+pytestmark = pytest.mark.both_stores
+
 
 async def stage(rig: Rig, **intent: Any) -> Caller:  # noqa: ANN401  # as the rig
     await rig.intent(**intent)
@@ -64,7 +66,6 @@ async def pass_by(rig: Rig, **span: float) -> None:
     await sweep(rig.team)
 
 
-@pytest.mark.both_stores
 @with_rig
 async def test_a_message_is_posted_at_its_moment_once_and_never_early(rig: Rig) -> None:
     alice = await stage(rig)
@@ -81,7 +82,17 @@ async def test_a_message_is_posted_at_its_moment_once_and_never_early(rig: Rig) 
     assert await timers.list_page(rig.team, alice) == []
 
 
-@pytest.mark.both_stores
+@with_rig
+async def test_a_request_that_is_posted_later_takes_partial_answers_if_it_says_so(rig: Rig) -> None:
+    alice = await stage(rig)
+    await later(rig, alice, pattern=Pattern.REQUEST, metadata=b'{"accepts_partial":true}', partial=True)
+
+    await pass_by(rig, seconds=60)
+
+    [post] = await posts(rig)
+    assert post.partial
+
+
 @with_rig
 async def test_timers_outlive_a_restart_and_what_was_due_meanwhile_comes_in_order(rig: Rig) -> None:
     alice = await stage(rig)
@@ -167,7 +178,6 @@ async def test_an_agent_has_so_many_timers_and_each_its_own(tmp_path: Path) -> N
             await timers.list_page(rig.team, rig.caller(""))
 
 
-@pytest.mark.both_stores
 @with_rig
 async def test_a_cancelled_timer_posts_nothing_and_a_posted_one_cannot_be_cancelled(rig: Rig) -> None:
     alice = await stage(rig)
