@@ -223,13 +223,13 @@ def _search_path(cwd: str, user_home: str) -> tuple[tuple[str, ...], str]:
     folders = [cwd]
     while True:
         folder = folders[-1]
+        if folder == user_home != "/":  # even where it is under version control, it is no project
+            return tuple(folders), ""
         git = os.path.join(folder, ".git")
         if os.path.lexists(git):
             repository = _main_worktree(git) or folder
             return (*folders, *(() if repository == folder else (repository,))), repository
         above = os.path.dirname(folder)
-        if folder == user_home != "/":
-            return tuple(folders), ""
         if above == folder:
             return (cwd,), ""
         folders.append(above)

@@ -283,6 +283,8 @@ def test_below_the_users_home_a_file_counts_up_to_it(place: Path, monkeypatch: p
 
     assert source(load(place), "tries") == ("3", str(place / "home" / "parley.toml"))
     assert load(place).repository == ""
+    (place / "home" / ".git").mkdir()  # of files that the user keeps under version control
+    assert load(place).repository == ""
 
 
 def test_outside_of_a_repository_and_of_the_home_only_the_working_directory_counts(
