@@ -52,7 +52,9 @@ if TYPE_CHECKING:
     from parley.sdk.agent.results import ask_back, progress
     from parley.sdk.agent.running import run_agents, serve_agents
     from parley.sdk.blocking.client import Client
+    from parley.sdk.blocking.direct import Direct
     from parley.sdk.client.client import AsyncClient
+    from parley.sdk.client.direct import AsyncDirect
     from parley.sdk.mailbox import Mailbox
     from parley.sdk.records import StreamItem
     from parley.sdk.workflow.context import StepContext
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
         Channel,
         ChannelMessage,
         ChannelOptions,
+        DirectChannel,
         NewSubscription,
         RequestForward,
         RequestInfo,
@@ -138,6 +141,7 @@ __all__ = [
     "AskTimeout",
     "Assignment",
     "AsyncClient",
+    "AsyncDirect",
     "Attempt",
     "AuditCheckpoint",
     "AuditCheckpoints",
@@ -161,6 +165,8 @@ __all__ = [
     "Consistency",
     "CursorEvicted",
     "Denied",
+    "Direct",
+    "DirectChannel",
     "Erasure",
     "Event",
     "EventProof",
@@ -257,6 +263,7 @@ _HOMES = {
     "AskTimeout": "parley.domain.errors.team",
     "Assignment": "parley.wire.api.records.intents",
     "AsyncClient": "parley.sdk.client.client",
+    "AsyncDirect": "parley.sdk.client.direct",
     "Attempt": "parley.wire.api.records.channels",
     "AuditCheckpoint": "parley.wire.api.records.audit",
     "AuditCheckpoints": "parley.wire.api.records.audit",
@@ -279,6 +286,8 @@ _HOMES = {
     "Consistency": "parley.wire.api.records.intents",
     "CursorEvicted": "parley.domain.errors.team",
     "Denied": "parley.domain.errors.rules",
+    "Direct": "parley.sdk.blocking.direct",
+    "DirectChannel": "parley.wire.api.records.channels",
     "Erasure": "parley.wire.api.records.audit",
     "Event": "parley.wire.api.records.intents",
     "EventProof": "parley.wire.api.records.intents",

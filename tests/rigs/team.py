@@ -28,7 +28,7 @@ import pytest
 
 from parley.adapters.data.signatures import Ed25519Signer
 from parley.adapters.sqlite.team.store import SqliteTeamStore
-from parley.app.team.channels import posting
+from parley.app.team.channels import posting, venues
 from parley.app.team.channels.posting import Held
 from parley.app.team.state.outside import AuditState
 from parley.app.team.team import Team
@@ -372,9 +372,9 @@ def in_loop(test: AsyncTest) -> Callable[..., None]:
     return run
 
 
-def venue(rig: Rig, agent: str, channel_id: str = CHANNEL) -> Callable[[], Awaitable[posting.Venue]]:
+def venue(rig: Rig, agent: str, channel_id: str = CHANNEL) -> Callable[[], Awaitable[venues.Venue]]:
     """The channel that an agent says something in, for who decides without committing."""
-    return lambda: posting.venue_of(rig.team, rig.caller(agent), channel_id)
+    return lambda: venues.venue_of(rig.team, rig.caller(agent), channel_id)
 
 
 def before_the_commit(rig: Rig, monkeypatch: pytest.MonkeyPatch, change: Callable[[Rig], Awaitable[None]]) -> None:

@@ -96,6 +96,8 @@ TYPES: dict[str, str | Iterable[str]] = {
     "WorkflowOutcome": WorkflowOutcome,
     "Priority": parley.Priority,
     "ProgressPart": "what `progress(...)` gives, for a generator handler to yield",
+    "AsyncDirect": "what `AsyncClient.direct(...)` gives: `Direct` with methods that are awaited",
+    "DirectHandle": "what `self.direct(...)` gives an agent: `ask`, `ask_stream`, `notify` and `follow_up`",
     "QuestionBack": "what `ask_back(...)` gives, for a handler to return",
     "ForwardedRequest": "what `message.forward(...)` gives, for a handler to return",
     "ReviewState": ReviewState,
@@ -150,6 +152,7 @@ def client_part() -> Iterator[str]:
     yield ""
     yield "### The client itself"
     yield from members_of(parley.Client, "####")
+    yield from class_section(parley.Direct, "###")
 
 
 def workflow_part() -> Iterator[str]:

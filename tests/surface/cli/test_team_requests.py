@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -41,6 +42,9 @@ def go_on(team: Team, tmp_path: Path) -> Path:
     script.write_text(WRITER)
     command = [sys.executable, str(script), str(go_on), str(tmp_path / "ended")]
     team.listeners.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    deadline = monotonic() + PATIENCE
+    while not any(agent["agent_id"] == "writer" for agent in team.said("agent", "list", "--server")):
+        assert monotonic() < deadline
     return go_on
 
 
@@ -136,3 +140,34 @@ def test_ctrl_c_in_a_streamed_ask_ends_the_work_of_the_agent(team: Team, go_on: 
         ["sh", "-c", f"until [ -e {finished} ]; do sleep 0.05; done"], timeout=PATIENCE, check=True
     )
     assert waiting.returncode == 0
+
+
+def test_an_agent_in_place_of_a_channel_is_asked_directly(team: Team, go_on: Path) -> None:
+    go_on.touch()
+
+    ran = team.run("ask", "writer", "a report", "--timeout", "60s", "-a", "claude")
+    told = team.said("post", "writer", "thanks", "-a", "claude")
+
+    assert ran.out.splitlines()[1:] == ["text: last"], ran
+    assert (told["to"], told["payload"], told["message_type"]) == ("writer", {"text": "thanks"}, "notify")
+    asked = team.said("messages", told["channel_id"], "-a", "writer")
+    assert [one["payload"] for one in asked if one["sender"] == "claude"] == [{"text": "a report"}, {"text": "thanks"}]
+    assert team.run("messages", told["channel_id"], "-a", "codex").code == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("ask", "chan_01K", "q"), "needs --to"),
+        (("ask", "writer", "q", "--to", "codex"), "--to names another one"),
+        (("ask", "wri ter", "q"), "neither the id of a channel nor an agent"),
+        (("ask", "writer", "q", "--field", "a=b"), "a text and --payload or --field together"),
+        (("ask", "nobody-here", "q"), "nobody-here"),
+    ],
+)
+def test_a_place_that_cannot_be_meant_is_refused_in_one_line(team: Team, words: tuple[str, ...], hint: str) -> None:
+    ran = team.run(*words, "-a", "claude")
+
+    assert ran.code != 0
+    assert hint in ran.err
+    assert len(ran.err.splitlines()) == 1

@@ -127,3 +127,21 @@ async def test_partial_answers_are_taken_only_where_they_are_understood(server: 
     assert (wrong.status, wrong.json["errors"][0]["field"]) == (422, "metadata.partial")
     shown = (await alice.get(f"{PLACE}/{streamed}/request")).json
     assert (shown["state"], shown["parts"], shown["answers"]) == ("partially_answered", 1, [])
+
+
+@with_server
+async def test_two_agents_talk_without_an_intent(server: LiveServer) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    mine, theirs = (await alice.get("/agents/bob/direct")).json, (await bob.get("/agents/alice/direct")).json
+    place = f"/channels/{mine['channel_id']}/messages"
+    assert mine == theirs
+    assert mine["agents"] == ["alice", "bob"]
+    assert (await alice.get(place)).status == 404
+
+    sent = await alice.post(place, {"to": "bob", "payload": {"text": "hi"}})
+
+    assert (sent.status, (await bob.get(place)).json[0]["payload"]) == (201, {"text": "hi"})
+    assert (await alice.get("/agents/alice/direct")).status == 422
+    carol = await server.client("carol")
+    assert (await carol.get(place)).status == 404
+    assert (await alice.patch(f"/channels/{mine['channel_id']}", {"status": "closed"})).status == 403

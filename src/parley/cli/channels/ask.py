@@ -10,13 +10,15 @@ from parley.cli.channels.post import is_held, show_posted
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import OK, exit_code
 from parley.cli.output import safe
-from parley.cli.parts.payload import add_payload, add_purpose, read_metadata, read_payload
+from parley.cli.parts.payload import add_payload, add_purpose, read_metadata, read_text_or_payload
 from parley.cli.parts.remote import (
-    add_channel_arguments,
+    add_place_arguments,
     add_server_options,
     cell_text,
     channel_id,
     connection_of,
+    direct_agent,
+    direct_channel_id,
     parse_seconds,
     require_channel_id,
 )
@@ -38,8 +40,8 @@ _TITLES = {"artifact": "Part", "progress": "Progress"}
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_channel_arguments(parser)
-    parser.add_argument("--to", required=True, help="agent or role:ROLE to ask")
+    add_place_arguments(parser)
+    parser.add_argument("--to", default=None, help="agent, role:ROLE or any:ROLE to ask in a channel")
     parser.add_argument("--timeout", default="30s", metavar="TIME", help="how long to wait: 10s, 5m (default: 30s)")
     parser.add_argument("--stream", action="store_true", help="print partial answers and progress as they come")
     parser.add_argument(
@@ -52,7 +54,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_server_options(parser)
     parser.description = (
         f"{parser.description}.\n\n"
-        "With --intent, CHANNEL may be a name; a channel that does not exist is created.\n\n"
+        "With --intent, CHANNEL may be a name; a channel that does not exist is created.\n"
+        "An AGENT in its place is asked directly, in a channel that nobody else sees.\n\n"
         "Exit code 1: the agent answered with an error. It is printed with the agents\n"
         "through which it came: planner <- writer: ValueError: no ink. With --json the\n"
         "answer is printed as it is. Exit code 3: no such agent is known, or nobody holds\n"
@@ -67,14 +70,21 @@ def _ask(args: argparse.Namespace) -> int:
     timeout = parse_seconds(args.timeout, "--timeout")
     if not 0 < timeout <= _TIMEOUT_MAX_SECONDS:
         raise Invalid(f"--timeout must be more than 0 and at most {_TIMEOUT_MAX_SECONDS} seconds")
-    payload = read_payload(args)
+    agent = direct_agent(args)
+    to = args.to or agent
+    if not to:
+        raise Invalid("a question in a channel needs --to", hint="an agent, role:ROLE or any:ROLE")
+    payload = read_text_or_payload(args)
     connection = connection_of(args)
-    channel = _find_or_create_channel(connection, args) if args.intent else require_channel_id(args.channel)
+    if agent:
+        channel = direct_channel_id(connection, agent)
+    else:
+        channel = _find_or_create_channel(connection, args) if args.intent else require_channel_id(args.channel)
     waits, metadata = args.wait_for_responders, read_metadata(args)
     if args.stream:
-        question = Question(channel, args.to, payload, timeout, metadata=metadata, wait_for_responders=waits)
+        question = Question(channel, to, payload, timeout, metadata=metadata, wait_for_responders=waits)
         return _follow(args, connection, question)
-    answer = connection.ask(channel, args.to, payload, timeout=timeout, metadata=metadata, wait_for_responders=waits)
+    answer = connection.ask(channel, to, payload, timeout=timeout, metadata=metadata, wait_for_responders=waits)
     if is_held(answer):
         return show_posted(args, answer, "Asked")
     screen = screen_of(args)
@@ -135,6 +145,7 @@ COMMANDS = {
         _add_arguments,
         _ask,
         (
+            "parley ask codex 'Which schema?' --agent claude",
             "parley ask chan_01K... --to codex --field question='Which schema?' --agent claude",
             "parley ask chan_01K... --to codex --purpose information_query --field question='Which schema?'",
             "parley ask chan_01K... --to writer --stream --timeout 5m --field topic=whales",

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import HELD, OK
 from parley.cli.output import NO_DECIDER_HINT, join_with_or, safe
-from parley.cli.parts.payload import add_payload, add_purpose, read_metadata, read_payload
+from parley.cli.parts.payload import add_payload, add_purpose, read_metadata, read_text_or_payload
 from parley.cli.parts.remote import (
-    add_channel_arguments,
+    add_place_arguments,
     add_server_options,
     connection_of,
+    direct_agent,
+    direct_channel_id,
     parse_time_from_now,
     require_channel_id,
     show_result,
@@ -30,7 +32,7 @@ _TYPE_HELP = "request (expects an answer), response, notify (default), or broadc
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_channel_arguments(parser)
+    add_place_arguments(parser)
     parser.add_argument("--to", default=None, help="an agent, role:ROLE, or * for everyone (default: everyone)")
     parser.add_argument("--type", dest="pattern", default="notify", choices=TYPES, metavar="TYPE", help=_TYPE_HELP)
     parser.add_argument("--correlation", default=None, metavar="MESSAGE", help="request that a response answers")
@@ -50,6 +52,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         f"{parser.description}.\n\n"
         "With --intent, CHANNEL may be a name; a channel that does not exist is created.\n"
+        "An AGENT in its place is told directly, in a channel that nobody else sees.\n"
         "When the command returns, the message is durable. Exit code 9: the message is\n"
         "held for approval and was not sent yet; the id of the approval is printed.\n\n"
         "With --at or --in the message is posted then, once and never early; the channel\n"
@@ -58,22 +61,25 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _post(args: argparse.Namespace) -> int:
-    if args.pattern == "request" and not args.to:
+    agent = direct_agent(args)
+    if args.pattern == "request" and not (args.to or agent):
         raise Invalid("a request needs --to", hint="an agent or role:ROLE; use --type broadcast for everyone")
     body = without_none(
         {
             "message_type": args.pattern,
-            "to": args.to,
+            "to": args.to or agent or None,
             "correlation_id": args.correlation,
             "expires_at": parse_time_from_now(args.expires, "--expires"),
             "metadata": read_metadata(args, args.metadata),
-            "payload": read_payload(args),
+            "payload": read_text_or_payload(args),
         }
     )
     connection = connection_of(args)
     if args.at or args.after:
         return _schedule(args, connection, body)
-    if args.intent and not args.channel.startswith("chan_"):
+    if agent:
+        posted = connection.post("channels", direct_channel_id(connection, agent), "messages", body=body)
+    elif args.intent and not args.channel.startswith("chan_"):
         posted = connection.post("intents", args.intent, "channels", args.channel, "messages", body=body)
     else:
         posted = connection.post("channels", require_channel_id(args.channel), "messages", body=body)
@@ -88,7 +94,9 @@ def _schedule(args: argparse.Namespace, connection: Connection, body: dict[str, 
         body["after_seconds"] = parse_seconds(args.after, "--in")
     else:
         body["deliver_at"] = parse_time_from_now(args.at, "--at")
-    timer = connection.post("channels", channel_id(connection, args), "timers", body=body)
+    agent = direct_agent(args)
+    channel = direct_channel_id(connection, agent) if agent else channel_id(connection, args)
+    timer = connection.post("channels", channel, "timers", body=body)
     to = "everyone" if timer["to"] in (None, "*") else timer["to"]
     line = f"Scheduled {timer['message_id']} to {safe(to)} at {timer['deliver_at'][:19]}Z ({timer['id']})"
     show_result(args, screen_of(args), timer, line)
@@ -127,6 +135,7 @@ COMMANDS = {
         _add_arguments,
         _post,
         (
+            "parley post codex 'The build is green' --agent claude",
             "parley post chan_01K... --field status=starting --agent claude",
             "parley post progress --intent intent_01K... --type broadcast --field done:=3 --field of:=10",
             """parley post chan_01K... --type request --to codex --expires 5m --payload '{"question": "Ready?"}'""",

@@ -28,6 +28,15 @@ def add_payload(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def read_text_or_payload(args: argparse.Namespace) -> dict[str, Any]:
+    """The payload of a command that also takes a text as its argument."""
+    if args.text is None:
+        return read_payload(args)
+    if args.payload is not None or args.fields:
+        raise Invalid("a text and --payload or --field together", hint="leave one of them out")
+    return {"text": args.text}
+
+
 def add_purpose(parser: argparse.ArgumentParser) -> None:
     """Add the options that make a message part of an exchange, to which policies apply."""
     purposes, levels = [purpose.value for purpose in Purpose], [level.value for level in Classification]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from parley.cli.command import add_json, settings_of
 from parley.cli.output import json_text, safe
 from parley.domain.errors.errors import Invalid, NotFound
-from parley.domain.names import meant
+from parley.domain.names import is_name, meant
 from parley.domain.times import age, from_stamp, parse_duration
 
 if TYPE_CHECKING:
@@ -96,6 +96,43 @@ def channel_id(connection: Connection, args: argparse.Namespace) -> str:
             or f"see: parley channel list {args.intent}",
         )
     return str(matches[0])
+
+
+def add_place_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the channel or the agent to talk to, a text, and --intent."""
+    parser.add_argument(
+        "channel",
+        metavar="CHANNEL|AGENT",
+        help="id of the channel, with --intent also its name; or an agent, to talk to it directly",
+    )
+    parser.add_argument("text", nargs="?", default=None, metavar="TEXT", help='a payload of one text: {"text": TEXT}')
+    parser.add_argument("--intent", default="", metavar="INTENT", help="intent of the channel")
+
+
+def direct_agent(args: argparse.Namespace) -> str:
+    """The agent that is named in place of a channel; empty when it is a channel."""
+    if args.intent or args.channel.startswith("chan_"):
+        return ""
+    if not is_name(args.channel):
+        raise Invalid(
+            f"{args.channel!r} is neither the id of a channel nor an agent", hint="to use its name, add --intent INTENT"
+        )
+    if args.to not in (None, args.channel):
+        raise Invalid(
+            f"{args.channel} is no id of a channel, so it is the agent to talk to; --to names another one",
+            hint=f"for the channel {args.channel}, add --intent INTENT",
+        )
+    return str(args.channel)
+
+
+def direct_channel_id(connection: Connection, agent: str) -> str:
+    """The id of the direct channel with an agent."""
+    try:
+        return str(connection.get("agents", agent, "direct")["channel_id"])
+    except Invalid as error:
+        # Somebody may have meant a channel.
+        error.hint = f"{error.hint}; for the channel {agent}, add --intent INTENT"
+        raise
 
 
 def require_channel_id(channel: str) -> str:

@@ -70,6 +70,8 @@ class Channel(Record):
     expires: str = ""
     # Since when everyone with access takes part; earlier messages to the members stay theirs.
     open_since: int = 0
+    # The two agents whose direct channel it is.
+    direct: tuple[str, ...] = ()
 
     @property
     def parent(self) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Awaitable, Callable, Iterable
 
-    from parley.sdk.agent.channels import AgentChannels
+    from parley.sdk.agent.channels import AgentChannels, DirectHandle
     from parley.sdk.agent.handlers import Handlers
     from parley.sdk.agent.runtime import Runtime
     from parley.sdk.client.client import AsyncClient
@@ -70,6 +70,12 @@ class BaseAgent:
     def channels(self) -> AgentChannels:
         """Channels to ask, notify and broadcast in."""
         return self._running.workplace.channels
+
+    def direct(self, agent: str) -> DirectHandle:
+        """Talk to one agent directly, without an intent: `await self.direct("writer").ask({...})`."""
+        from parley.sdk.agent.channels import DirectHandle
+
+        return DirectHandle(self.channels, agent)
 
     @property
     def client(self) -> AsyncClient:

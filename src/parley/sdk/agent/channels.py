@@ -104,6 +104,9 @@ class AgentChannels(Protocol):
         those of `Client.create_channel`: members, member_policy, options; they matter only when it is created.
         """
 
+    async def open_direct(self, agent: str) -> ChannelHandle:
+        """The channel of this agent with another one, which nobody else sees."""
+
 
 class OpenQuestion:
     """A question that waits for its answers. To whom it went, if that is known; the request's id as soon as it is."""
@@ -120,6 +123,59 @@ class OpenQuestion:
         self.request_id, self.has_ended = request_id or self.request_id, ended
         self.changed.set_result(None)
         self.changed = asyncio.get_running_loop().create_future()
+
+
+class DirectHandle:
+    """The direct channel of an agent with another one; it is opened when it is used."""
+
+    def __init__(self, channels: AgentChannels, agent: str) -> None:
+        self.agent = agent
+        self._channels = channels
+        self._channel: ChannelHandle | None = None
+
+    async def _opened(self) -> ChannelHandle:
+        if self._channel is None:
+            self._channel = await self._channels.open_direct(self.agent)
+        return self._channel
+
+    async def ask(
+        self,
+        payload: object,
+        *,
+        timeout: float = 30,
+        check: bool = True,
+        **metadata: Any,  # noqa: ANN401
+    ) -> ChannelMessage:
+        """Ask the other agent and wait for its answer."""
+        return await (await self._opened()).ask(self.agent, payload, timeout=timeout, check=check, **metadata)
+
+    async def ask_stream(
+        self,
+        payload: object,
+        *,
+        timeout: float = 30,
+        **metadata: Any,  # noqa: ANN401
+    ) -> AsyncGenerator[ChannelMessage]:
+        """Ask the other agent, and follow its partial answers as they come; the last one is the answer."""
+        answers = (await self._opened()).ask_stream(self.agent, payload, timeout=timeout, **metadata)
+        async with aclosing(answers):
+            async for answer in answers:
+                yield answer
+
+    async def notify(self, payload: object, **metadata: Any) -> ChannelMessage:  # noqa: ANN401
+        """Tell the other agent something, without waiting for anything."""
+        return await (await self._opened()).notify(self.agent, payload, **metadata)
+
+    async def follow_up(
+        self,
+        answer: ChannelMessage,
+        payload: object,
+        *,
+        timeout: float = 30,
+        **metadata: Any,  # noqa: ANN401
+    ) -> ChannelMessage:
+        """Ask on after an answer, in the same conversation."""
+        return await (await self._opened()).follow_up(answer, payload, timeout=timeout, **metadata)
 
 
 class ServerQuestions:
@@ -296,3 +352,8 @@ class ServerChannels:
             raise Invalid(f"on which intent is the channel {name!r}?", hint="channels.open(name, intent_id=...)")
         channel = await self._client.open_channel(intent, name, **options)
         return ServerChannel(self._client, self._questions, channel.id, channel.name, intent)
+
+    async def open_direct(self, agent: str) -> ServerChannel:
+        """The direct channel with another agent; the first message creates it."""
+        channel = await self._client.get_direct_channel(agent)
+        return ServerChannel(self._client, self._questions, channel.channel_id, "direct", channel.intent_id)

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from parley.domain.errors.rules import MessageHeld
 from parley.domain.times import stamp
 from parley.sdk.client.area import AsyncArea
+from parley.sdk.client.direct import AsyncDirect
 from parley.sdk.client.fields import NOTHING, timestamp_of, without_none
 from parley.sdk.protocol import asking
 from parley.sdk.protocol.asking import Question
 from parley.sdk.protocol.failures import check_answer
 from parley.sdk.protocol.flow import as_payload, encoded, header, some_seconds
 from parley.sdk.records import convert_answer, read_answer
-from parley.wire.api.records.channels import ChannelMessage, RequestInfo
+from parley.wire.api.records.channels import ChannelMessage, DirectChannel, RequestInfo
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
@@ -294,6 +295,17 @@ class AsyncMessages(AsyncArea):
         """
         fields = {**asking.continued(answer.id, answer.metadata), **(metadata or {})}
         return await self.ask(answer.channel_id, sender, answer.sender, payload, timeout, metadata=fields, check=check)
+
+    def direct(self, agent: str) -> AsyncDirect:
+        """Talk to one agent directly, without an intent: `direct("writer").ask({...})`.
+
+        The two of you have one channel, which nobody else sees and which the first message creates.
+        """
+        return AsyncDirect(self, agent)
+
+    async def get_direct_channel(self, agent: str) -> DirectChannel:
+        """Where you and another agent talk directly, whether or not anything was said there."""
+        return await self._fetch(DirectChannel, "GET", "agents", agent, "direct")
 
     async def get_request(self, channel_id: str, message_id: str) -> RequestInfo:
         """Where a request stands: its `state` says whether it is open, forwarded, answered, withdrawn or expired."""

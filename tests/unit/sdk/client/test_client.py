@@ -68,7 +68,7 @@ def test_every_method_is_awaited() -> None:
         if not inspect.iscoroutinefunction(method) and not inspect.isasyncgenfunction(method)
     }
 
-    assert blocking == {"url", "agent", "as_agent", "sign"}
+    assert blocking == {"url", "agent", "as_agent", "direct", "sign"}
 
 
 # ---------------------------------------------------------------- routes
@@ -91,7 +91,7 @@ MORE: dict[str, list[dict[str, Any]]] = {
     "schedule_message": [{"after": 1}],
     "open_channel": [],  # more than one request
 }
-AT_ONCE = ("url", "agent", "as_agent", "sign", "close")
+AT_ONCE = ("url", "agent", "as_agent", "direct", "sign", "close")
 
 
 def requests_of(name: str) -> Iterator[Request]:

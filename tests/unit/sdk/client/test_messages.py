@@ -85,7 +85,10 @@ async def test_messages_are_sent_read_answered_and_found(server: LiveServer) -> 
         dropped = await alice.send_message(CHANNEL, "alice", "bob", "request", {"text": "Never mind"})
         assert (await alice.withdraw_request(CHANNEL, dropped.id)).state == "withdrawn"
         assert (await bob.get_request(CHANNEL, dropped.id)).state == "withdrawn"
-        assert alice.called | bob.called >= public_methods(AsyncMessages) - {"sign"}  # sends nothing
+
+        told = await alice.direct("bob").notify({"text": "between us"})
+        assert (await bob.get_direct_channel("alice")).channel_id == told.channel_id
+        assert alice.called | bob.called >= public_methods(AsyncMessages) - {"sign", "direct"}  # they send nothing
 
 
 @with_server

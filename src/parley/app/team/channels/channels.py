@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.channels import posting
-from parley.app.team.channels.posting import Held, Venue, check_present, check_speaks
+from parley.app.team.channels.posting import Held, check_present, check_speaks
+from parley.app.team.channels.venues import Venue, venue_of
 from parley.app.team.directory import roles
 from parley.app.team.directory.permissions import intent_access, is_listed, sees, stands_on
 from parley.app.team.retry import committed, put
@@ -147,10 +148,10 @@ async def post_by_name(team: Team, caller: Caller, intent_id: str, name: str, dr
         channel = await team.store.find_by_name(Channel, caller.tenant, intent_id, name)
         listed = await team.store.get(Access, caller.tenant, intent_id)
         if channel is not None and listed is not None and await is_listed(team, listed, caller):
-            return await posting.venue_of(team, caller, channel.id)
+            return await venue_of(team, caller, channel.id)
         intent, access, granted = await intent_access(team, caller, intent_id, Permission.WRITE)
         if channel is not None:
-            return await posting.venue_of(team, caller, channel.id)
+            return await venue_of(team, caller, channel.id)
         expects = [expecting(intent), *granted]
         channel = await _drafted(team, caller, intent, access, ChannelDraft(name), expects)
         entry = team.entry(caller, "channel_created", channel.id, intent=intent.id, name=name)

@@ -11,6 +11,7 @@ from parley.app.rules.messages import refuse_overspent
 from parley.app.team.channels import responders
 from parley.app.team.channels.forwarding import effects_of
 from parley.app.team.channels.leases import answered_by, with_effects
+from parley.app.team.channels.venues import channel_of, venue_of, with_channel
 from parley.app.team.directory import roles
 from parley.app.team.directory.keys import check_key
 from parley.app.team.directory.participants import find_joined, find_newcomers
@@ -24,14 +25,13 @@ from parley.app.team.system_posts import audited
 from parley.app.team.team import ATTEMPTS
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.agents.party import UNKNOWN_ATTRIBUTES
-from parley.domain.channel.channel import Channel, lifetime_end
 from parley.domain.channel.post import NO_UNITS, SENDER_KIND, Post, PostDraft, check_answerable, place
 from parley.domain.channel.request import check_not_withdrawn
 from parley.domain.directory.access import ORG_UNIT, Access
 from parley.domain.directory.callers import ROLE_PREFIXES, TENANT_MARK, KeyKind, Role, created_ids, role_of
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, Problem, Stale
 from parley.domain.errors.rules import Overspent
-from parley.domain.errors.team import CLOSED_ADVICE, AgentDeparted, AskTimeout, ChannelClosed, NameTaken
+from parley.domain.errors.team import AgentDeparted, AskTimeout, NameTaken
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.hashes import digest
 from parley.domain.message.message import Pattern
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from parley.app.rules.docket import RulesDecision, Submission
     from parley.app.team.channels.leases import AnswerEffects
+    from parley.app.team.channels.venues import Venue
     from parley.app.team.team import Team
     from parley.domain.channel.channel import View
     from parley.domain.channel.event import EventDraft
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from parley.domain.directory.callers import Caller
     from parley.domain.errors.errors import ParleyError
     from parley.domain.exchange.approval import Approval
-    from parley.domain.mailbox.ledger import Entry
     from parley.domain.store.changes import Committed
 
 
@@ -65,16 +65,6 @@ class Held(NamedTuple):
     """A message held for approval. It has not been delivered."""
 
     approval: Approval
-
-
-class Venue(NamedTuple):
-    """The channel that something is said in, and what the decision about it depends on."""
-
-    channel: Channel
-    access: Access
-    expects: list[Expect]
-    # The ledger entry "channel_created", when this message creates the channel.
-    creation_entry: Entry | None = None
 
 
 class PendingCommit(NamedTuple):
@@ -99,7 +89,9 @@ async def post(team: Team, caller: Caller, channel_id: str, draft: PostDraft, me
     check_speaks(caller)
     async with lock_conversation(team, caller, draft):
         decided, committed = await decide_and_commit(
-            team, caller, lambda: decide(team, caller, lambda: venue_of(team, caller, channel_id), (draft,), ids)
+            team,
+            caller,
+            lambda: decide(team, caller, lambda: venue_of(team, caller, channel_id, draft.to), (draft,), ids),
         )
     return Held(decided.held) if decided.held is not None else committed.posts[0]
 
@@ -110,7 +102,7 @@ async def post_all(team: Team, caller: Caller, channel_id: str, drafts: Sequence
     ids = tuple([team.new_id("msg") for _ in drafts])
 
     async def attempt() -> PendingCommit:
-        decided = await decide(team, caller, lambda: venue_of(team, caller, channel_id), drafts, ids)
+        decided = await decide(team, caller, lambda: venue_of(team, caller, channel_id, drafts[0].to), drafts, ids)
         if decided.held is not None:
             raise Invalid.because([_ONE_BY_ONE])
         return decided
@@ -175,22 +167,6 @@ def lock_conversation(team: Team, caller: Caller, draft: PostDraft) -> AbstractA
     return team.governance.lock(caller.tenant, conversation) if conversation else _NO_LOCK
 
 
-async def venue_of(team: Team, caller: Caller, channel_id: str) -> Venue:
-    """An existing channel whose time has not run out."""
-    channel, access = await _channel(team, caller, channel_id)
-    if channel.options.ttl_seconds is not None:
-        await _check_alive(team, channel)
-    return Venue(channel, access, [expecting(channel), expecting(access)])
-
-
-async def _channel(team: Team, caller: Caller, channel_id: str) -> tuple[Channel, Access]:
-    channel = await team.store.get(Channel, caller.tenant, channel_id)
-    access = await team.store.get(Access, caller.tenant, channel.intent_id) if channel else None
-    if channel is None or access is None:
-        raise NotFound.no_such("channel")
-    return channel, access
-
-
 async def decide(
     team: Team,
     caller: Caller,
@@ -249,7 +225,7 @@ async def decide(
         else:
             decided = await _governed(docket, venue, draft, governed, effects, alone=len(drafts) == 1)
             return _with_newcomers(decided, newcomers)
-    changes = _with_channel(with_effects(await _ungoverned(docket, venue, drafts, posts), effects), venue)
+    changes = with_channel(with_effects(await _ungoverned(docket, venue, drafts, posts), effects), venue)
     return _with_newcomers(PendingCommit(changes), newcomers)
 
 
@@ -351,15 +327,8 @@ async def _governed(
     changes = await docket.changes(decision, events)
     if decision.refusal is None:
         # What is refused ends no job: the one who has it may answer otherwise.
-        changes = _with_channel(with_effects(changes, effects), venue)
+        changes = with_channel(with_effects(changes, effects), venue)
     return PendingCommit(changes, decision.held, decision.refusal, docket, governed.submission, decision)
-
-
-def _with_channel(changes: TeamChanges, venue: Venue) -> TeamChanges:
-    """The changes, with the channel when this message creates it."""
-    if venue.creation_entry is None:
-        return changes
-    return changes._replace(puts=(venue.channel, *changes.puts), entries=(venue.creation_entry,))
 
 
 def _with_payload_hash(post: Post) -> Post:
@@ -392,14 +361,6 @@ async def check_reachable(team: Team, tenant: str, post: Post, expects: list[Exp
     return None
 
 
-async def _check_alive(team: Team, channel: Channel) -> None:
-    """A channel whose time has run out is closed, whether or not the sweep has been here."""
-    if channel.is_open:
-        end = lifetime_end(channel, await team.store.tally(channel.tenant_id, channel.id))
-        if end and end <= team.at():
-            raise ChannelClosed(f"the channel {channel.label} is closed, its time ran out: {CLOSED_ADVICE}")
-
-
 async def addressed_role(team: Team, tenant: str, draft: PostDraft, expects: list[Expect]) -> Role | None:
     """The role that a draft is for, noted as something the decision depends on."""
     role_id = role_of(draft.to)
@@ -413,7 +374,7 @@ async def addressed_role(team: Team, tenant: str, draft: PostDraft, expects: lis
 async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, draft: PostDraft) -> Post | Held:
     """Answer a request: whom it goes to and what it answers follow from the request."""
     check_speaks(caller)
-    channel, access = await _channel(team, caller, channel_id)
+    channel, access = await channel_of(team, caller, channel_id)
     sender_view = await sees(team, channel, access, caller)
     answer = draft._replace(pattern=Pattern.RESPONSE, in_reply_to=request_id, to="")
     answered = await answered_by(team, caller, answer)
@@ -442,7 +403,9 @@ async def ask(team: Team, caller: Caller, channel_id: str, draft: PostDraft, pat
         return draft._replace(expires_at=draft.expires_at or team.now() + timedelta(seconds=patience))
 
     message_id = team.new_id("msg")
-    first = await decide(team, caller, lambda: venue_of(team, caller, channel_id), (bounded(),), (message_id,))
+    first = await decide(
+        team, caller, lambda: venue_of(team, caller, channel_id, draft.to), (bounded(),), (message_id,)
+    )
     if not first.changes.posts:
         # A person takes longer than an ask waits, so a held message does not expire with this ask.
         return await post(team, caller, channel_id, draft, message_id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from parley.app.rules import exchanges as exchange_rules
 from parley.app.rules.recording import withdrawn_entries
 from parley.app.team import system_posts
-from parley.app.team.channels import posting, reading
+from parley.app.team.channels import posting, reading, venues
 from parley.app.team.channels.forwarding import forward_draft, next_mark
 from parley.app.team.channels.posting import Held, check_speaks
 from parley.app.team.retry import committed
@@ -77,7 +77,7 @@ async def forward(team: Team, caller: Caller, channel_id: str, draft: PostDraft)
             raise NotARequest(f"{request.id} is a {request.pattern.value}; only a request is handed on")
         forwarded = await forward_draft(team, caller, draft)
         return await posting.decide(
-            team, caller, lambda: posting.venue_of(team, caller, channel_id), (forwarded,), (message_id,)
+            team, caller, lambda: venues.venue_of(team, caller, channel_id), (forwarded,), (message_id,)
         )
 
     decided, done = await posting.decide_and_commit(team, caller, attempt)

@@ -53,7 +53,13 @@ async def _check_known(team: Team, caller: Caller, channel: Channel, access: Acc
     """
     if to == caller.agent or await team.store.get(AgentRecord, caller.tenant, to) is not None:
         return
-    if _is_listed(channel, access, to):
+    if not _is_listed(channel, access, to):
+        await check_known(team, caller, to)
+
+
+async def check_known(team: Team, caller: Caller, to: str) -> None:
+    """Refuse an agent that is not registered and was never given a key."""
+    if await team.store.get(AgentRecord, caller.tenant, to) is not None:
         return
     keys = await team.key_names.of(caller.tenant)
     if to in keys.agents or to in keys.people:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from parley.app.team.channels import posting
+from parley.app.team.channels.venues import venue_of
 from parley.app.team.directory.keys import check_key
 from parley.app.team.retry import committed
 from parley.app.team.system_posts import is_alive, spoken
@@ -82,7 +83,7 @@ async def _check_allowed(team: Team, caller: Caller, timer: Timer, draft: PostDr
 
 async def _decide(team: Team, caller: Caller, timer: Timer, draft: PostDraft) -> PendingCommit:
     return await posting.decide(
-        team, caller, lambda: posting.venue_of(team, caller, timer.channel_id), (draft,), (timer.message_id,)
+        team, caller, lambda: venue_of(team, caller, timer.channel_id, draft.to), (draft,), (timer.message_id,)
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.rules import approvals as rules
-from parley.app.team.channels import posting
+from parley.app.team.channels import posting, venues
 from parley.app.team.retry import committed
 from parley.app.team.rules.docket import TeamDocket, commit
 from parley.app.team.rules.governing import PersonDecision
@@ -147,7 +147,7 @@ async def _speak(team: Team, caller: Caller, approval_id: str, deciding: Approva
     return await posting.decide(
         team,
         Caller(caller.tenant, approval.agent, kind, caller.key_id, caller.user, saved=caller.saved),
-        lambda: posting.venue_of(team, caller, approval.channel_id),
+        lambda: venues.venue_of(team, caller, approval.channel_id),
         (draft,),
         (team.new_id("msg"),),
         PersonDecision(docket, None if answers else approval, approval if answers else None, deciding.note),

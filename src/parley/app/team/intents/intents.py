@@ -9,6 +9,7 @@ from parley.app.team.channels.channels import closing
 from parley.app.team.channels.posting import check_present
 from parley.app.team.directory import roles
 from parley.app.team.directory.permissions import assigned, intent_access, stands_on
+from parley.app.team.directory.quotas import check_intents, counted_intent
 from parley.app.team.retry import committed
 from parley.app.team.rules import in_force as rules
 from parley.domain.channel.event import (
@@ -39,7 +40,6 @@ from parley.domain.directory.callers import SYSTEM, party_name
 from parley.domain.directory.intent import (
     RESOLVED,
     Intent,
-    IntentCount,
     IntentStatus,
     check_move,
     check_version,
@@ -86,8 +86,7 @@ class AccessDraft(NamedTuple):
 async def create(team: Team, caller: Caller, draft: IntentDraft, wanted: AccessDraft = AccessDraft()) -> Intent:  # noqa: B008  # frozen
     """Create an intent. Its creator is its admin; others have access if it is open, or if they are named."""
     await _check_known(team, caller, draft)
-    if await team.store.count(Intent, caller.tenant, "") >= team.limits.intents_per_tenant:
-        raise QuotaExceeded(f"there are at most {team.limits.intents_per_tenant} intents")
+    await check_intents(team, caller.tenant)
     now = team.at()
     intent = Intent(
         id=team.new_id("intent"),
@@ -107,7 +106,7 @@ async def create(team: Team, caller: Caller, draft: IntentDraft, wanted: AccessD
     async def decide() -> TeamChanges:
         expects = await _check_known(team, caller, draft)
         access = await _first_access(team, caller, intent, wanted, expects)
-        count = await _counted(team, caller)
+        count = await counted_intent(team, caller)
         return TeamChanges(
             caller.tenant,
             expects=tuple(expects),
@@ -118,17 +117,6 @@ async def create(team: Team, caller: Caller, draft: IntentDraft, wanted: AccessD
         )
 
     return await _commit_intent(team, caller, decide)
-
-
-async def _counted(team: Team, caller: Caller) -> tuple[IntentCount, ...]:
-    """The count of an agent's intents with one more: no agent takes all that a tenant may have."""
-    if not caller.agent:
-        return ()
-    stored = await team.store.get(IntentCount, caller.tenant, caller.agent)
-    count = stored or IntentCount(id=caller.agent, tenant_id=caller.tenant)
-    if count.total >= team.limits.intents_per_agent:
-        raise QuotaExceeded(f"an agent creates at most {team.limits.intents_per_agent} intents")
-    return (replace(count, total=count.total + 1),)
 
 
 async def _first_access(

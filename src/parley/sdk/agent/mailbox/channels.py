@@ -270,6 +270,11 @@ class MailboxChannels:
             raise Invalid(f"{name!r} cannot be the name of a channel", hint="letters, digits, '_' and '-'")
         return MailboxChannel(self._thread, self._questions, name)
 
+    async def open_direct(self, agent: str) -> MailboxChannel:
+        """Messages between mailboxes are direct anyway: no channel is named."""
+        del agent
+        return await self.open("direct")
+
 
 def is_tag(name: str) -> bool:
     """Whether a channel of this name can be a tag on a message."""

@@ -8,10 +8,12 @@ from msgspec import UNSET
 
 from parley.app.team.channels import channels
 from parley.app.team.channels.channels import ChannelChange, ChannelDraft
+from parley.app.team.channels.venues import direct_with
+from parley.domain.channel.direct import direct_pair
 from parley.surfaces.http.route import EVERYBODY, Call, Route, json
 from parley.wire.api import channels as rfc0021
 from parley.wire.api.channels import ChannelIn, ChannelPatch
-from parley.wire.api.records.channels import Channel
+from parley.wire.api.records.channels import Channel, DirectChannel
 
 if TYPE_CHECKING:
     from parley.app.team.channels.channels import ChannelWithTally
@@ -74,6 +76,13 @@ async def delete(call: Call) -> Response:
     return json(200, {"status": "closed", "channel_id": channel_id})
 
 
+async def get_direct(call: Call) -> Response:
+    agent = call.params["agent_id"]
+    ids = direct_with(call.caller, agent)
+    agents = list(direct_pair(call.caller.agent, agent))
+    return json(200, DirectChannel(channel_id=ids.channel_id, intent_id=ids.intent_id, agents=agents))
+
+
 _TAG = "channels"
 ROUTES = (
     Route(
@@ -104,6 +113,15 @@ ROUTES = (
         _TAG,
         {200: Channel},
         body=ChannelPatch,
+    ),
+    Route(
+        "GET",
+        "/agents/{agent_id}/direct",
+        get_direct,
+        "Get the direct channel of an agent and you; the first message in it creates it",
+        _TAG,
+        {200: DirectChannel},
+        scope=EVERYBODY,
     ),
     Route("DELETE", "/channels/{channel_id}", delete, "Close and delete a channel", _TAG, {200: dict[str, str]}),
 )

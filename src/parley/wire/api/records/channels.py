@@ -38,6 +38,14 @@ class Channel(Record, frozen=True, kw_only=True):
     last_message_at: Timestamp | None = None
 
 
+class DirectChannel(Record, frozen=True, kw_only=True):
+    """Where two agents talk directly. The first message that one of them sends there creates it."""
+
+    channel_id: str
+    intent_id: str
+    agents: Annotated[list[str], Meta(description="The two agents.")]
+
+
 class StreamTicket(Record, frozen=True, kw_only=True):
     """A ticket for one stream: it works once, on its path, until it expires."""
 

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley.app.team.audit import retention
-from parley.app.team.channels import posting, reading, timers
+from parley.app.team.channels import reading, timers
 from parley.app.team.channels.reading import MessageFilter
+from parley.app.team.channels.venues import channel_of
 from parley.app.team.work.sweep import sweep
 from parley.domain.channel.channel import closed
 from parley.domain.channel.post import Post, PostDraft
@@ -251,7 +252,7 @@ async def test_a_channel_a_key_or_an_agent_that_is_over_refuses_what_was_to_come
     alice = await stage(rig)
     await later(rig, alice)
     if reason == "closed":
-        channel, _ = await posting._channel(rig.team, alice, CHANNEL)
+        channel, _ = await channel_of(rig.team, alice, CHANNEL)
         await rig.put(closed(channel, rig.at(), rig.limits.retention))
     elif reason == "revoked":
         await rig.revoke("alice")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from parley.app.team.channels import posting, reading
+from parley.app.team.channels import posting, reading, venues
 from parley.app.team.channels.posting import Held
 from parley.app.team.directory import departure
 from parley.app.team.queues import claims
@@ -233,7 +233,7 @@ async def test_an_answer_that_crosses_a_hand_over_is_refused_in_the_commit(rig: 
     decided = await posting.decide(
         rig.team,
         rig.caller("bob"),
-        lambda: posting.venue_of(rig.team, rig.caller("bob"), CHANNEL),
+        lambda: venues.venue_of(rig.team, rig.caller("bob"), CHANNEL),
         (draft,),
         ("msg_late",),
     )

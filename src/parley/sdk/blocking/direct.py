@@ -1,0 +1,59 @@
+# Written by tools/gen_client.py from sdk/client/direct.py. Change that, then run: make docs
+"""Talking to one agent directly, without naming an intent or a channel."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from parley.sdk.blocking.messages import Messages
+    from parley.wire.api.records.channels import ChannelMessage, DirectChannel
+
+
+class Direct:
+    """The direct channel with one agent. Nobody else sees it; the first message creates it."""
+
+    def __init__(self, client: Messages, agent: str) -> None:
+        self.agent = agent
+        self._client = client
+        self._channel: DirectChannel | None = None
+
+    def channel_id(self) -> str:
+        """The id of the channel, whether or not anything was said in it."""
+        if self._channel is None:
+            self._channel = self._client.get_direct_channel(self.agent)
+        return self._channel.channel_id
+
+    def ask(
+        self,
+        payload: object,
+        timeout: float = 30,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        check: bool = True,
+    ) -> ChannelMessage:
+        """Ask the agent, and wait for its answer. See `Client.ask`."""
+        channel = self.channel_id()
+        return self._client.ask(channel, None, self.agent, payload, timeout, metadata=metadata, check=check)
+
+    def ask_stream(
+        self,
+        payload: object,
+        timeout: float = 30,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        check: bool = True,
+    ) -> Generator[ChannelMessage]:
+        """Ask the agent, and follow its partial answers; the last one is the answer. See `Client.ask_stream`."""
+        channel = self.channel_id()
+        answers = self._client.ask_stream(channel, None, self.agent, payload, timeout, metadata=metadata, check=check)
+        with closing(answers):
+            yield from answers
+
+    def notify(self, payload: object, *, metadata: Mapping[str, Any] | None = None) -> ChannelMessage:
+        """Tell the agent something, without waiting for anything."""
+        channel = self.channel_id()
+        return self._client.send_message(channel, None, self.agent, "notify", payload, metadata=metadata)
