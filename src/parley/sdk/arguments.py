@@ -75,10 +75,10 @@ def _checked(method: FunctionType) -> Callable[..., Any]:
             signature = signature_of(method)
             rules.update(_rules_of(method))
         try:
-            given = signature.bind(*args, **kwargs).arguments
+            arguments = signature.bind(*args, **kwargs).arguments
         except TypeError:
-            given = {}  # too many or too few: Python names those itself
-        for name, value in given.items():
+            arguments = {}  # too many or too few: Python names those itself
+        for name, value in arguments.items():
             if name in rules and not rules[name].allows(value):
                 detail = f"must be {rules[name].words}, not {type(value).__name__}"
                 raise Invalid.because([Problem("bad_field", name, detail)])

@@ -59,12 +59,12 @@ def load(private: Folder, name: str, folder: os.stat_result, limits: Limits) -> 
 def _parse(rows: str) -> dict[FileKey, KnownHeading]:
     entries: dict[FileKey, KnownHeading] = {}
     make = Heading._make
-    known: dict[str, tuple[str, ...]] = {}
+    recipients_by_text: dict[str, tuple[str, ...]] = {}
     for row in rows.split(_ROW) if rows else ():
         name, number, owner, id_, sender, to, *others = row.split(_FIELD)
-        recipients = known.get(to)
+        recipients = recipients_by_text.get(to)
         if recipients is None:
-            recipients = known[to] = tuple(to.split(","))
+            recipients = recipients_by_text[to] = tuple(to.split(","))
         entries[name, int(number)] = make((id_, sender, recipients, *others)), int(owner)
     return entries
 

@@ -70,7 +70,7 @@ async def listing(kernel: Kernel, place: str) -> list[Item]:
         # What an earlier process has read is judged anew: who owns which folder may have changed.
         index = kernel.inbox.index(place)
         complete = index.complete
-        before = {key: _judged(judge, *known) for key, known in index.entries.items()}
+        before = {key: _judged(judge, *entry) for key, entry in index.entries.items()}
     if complete:
         kernel.headings[place] = before
         items = [_item(read, key[0], now) for key, read in before.items()]
@@ -101,8 +101,10 @@ async def _read_new(
         headings[name, number] = read
         items.append(_item(read, name, now))
     if len(names) >= _MANY and fresh:
-        known = {key: (read.heading, read.owner) for key, read in headings.items() if isinstance(read.heading, Heading)}
-        kernel.inbox.keep_index(place, known, len(names))
+        entries = {
+            key: (read.heading, read.owner) for key, read in headings.items() if isinstance(read.heading, Heading)
+        }
+        kernel.inbox.keep_index(place, entries, len(names))
     return items
 
 

@@ -83,18 +83,18 @@ class Answer(NamedTuple):
 
 
 async def next_answer(
-    kernel: Kernel, message_id: str, length: timedelta, deadline: Deadline, sleep: Sleep, known: Iterable[str] = ()
+    kernel: Kernel, message_id: str, length: timedelta, deadline: Deadline, sleep: Sleep, answer_ids: Iterable[str] = ()
 ) -> Answer | None:
     """Claim an answer to a message, waiting for it until the deadline; None when there is none by then.
 
-    `known` are the ids of the answers that the caller has.
+    `answer_ids` are the ids of the answers that the caller has.
     """
     inbox_wait = InboxWait([kernel], sleep)
     while True:
         claimed = (await claims.look_for_next(kernel, length, answering=message_id)).claimed
         if claimed is not None:
             return Answer(claimed.message, claimed)
-        taken = await _taken_answer(kernel, message_id, known)
+        taken = await _taken_answer(kernel, message_id, answer_ids)
         if taken is not None:
             return Answer(taken, None)
         left = deadline.seconds_left
@@ -103,10 +103,10 @@ async def next_answer(
         inbox_wait.until_changed(left)
 
 
-async def _taken_answer(kernel: Kernel, message_id: str, known: Iterable[str]) -> Message | None:
+async def _taken_answer(kernel: Kernel, message_id: str, answer_ids: Iterable[str]) -> Message | None:
     """An answer that was handed over to another reader of this inbox. What waits for a person was not."""
     for stored in await kernel.store.replies(message_id):
-        if stored.message.id not in known and stored.message.sender != kernel.agent:
+        if stored.message.id not in answer_ids and stored.message.sender != kernel.agent:
             delivery = await kernel.store.delivery(DeliveryKey(stored.message.id, stored.digest, kernel.agent))
             if delivery is not None and delivery.status in (Status.CLAIMED, Status.DONE):
                 return stored.message

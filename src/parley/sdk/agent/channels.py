@@ -228,10 +228,10 @@ class ServerQuestions:
         """Whether an answer went to a question; known at the latest when those that it can be for have ended."""
         # A request may have been handed on: then somebody else answers than was asked.
         senders = ("", answer.sender, *answer.forwarded_by)
-        pending = [one for one in self._open.get(answer.channel_id, ()) if one.to in senders]
+        pending = [waiting for waiting in self._open.get(answer.channel_id, ()) if waiting.to in senders]
         while not self._is_taken(answer) and pending:
-            await asyncio.wait({one.changed for one in pending}, return_when=asyncio.FIRST_COMPLETED)
-            pending = [one for one in pending if not one.has_ended]
+            await asyncio.wait({waiting.changed for waiting in pending}, return_when=asyncio.FIRST_COMPLETED)
+            pending = [waiting for waiting in pending if not waiting.has_ended]
         return self._is_taken(answer)
 
     def _is_taken(self, answer: ChannelMessage) -> bool:

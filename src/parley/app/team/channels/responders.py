@@ -64,9 +64,9 @@ async def check_known(team: Team, caller: Caller, to: str) -> None:
     keys = await team.key_names.of(caller.tenant)
     if to in keys.agents or to in keys.people:
         return
-    known = await team.names.get(caller.tenant)
+    names = await team.names.get(caller.tenant)
     similar = []
-    for name in near_misses(to, known.agents, _SIMILAR_CANDIDATES):
+    for name in near_misses(to, names.agents, _SIMILAR_CANDIDATES):
         record = await team.store.get(AgentRecord, caller.tenant, name)
         if record is not None and not await is_apart(team, caller, record.attributes):
             similar.append(name)
@@ -75,10 +75,10 @@ async def check_known(team: Team, caller: Caller, to: str) -> None:
 
 async def _refuse_unheld_role(team: Team, caller: Caller, to: str) -> None:
     """Refuse a request to a role that nobody who could read it holds."""
-    known = await team.names.get(caller.tenant)
+    names = await team.names.get(caller.tenant)
     role = role_of(to)
     prefix = to.removesuffix(role)
-    similar = [f"{prefix}{name}" for name in near_misses(role, known.roles - {role}, _SIMILAR_MAX)]
+    similar = [f"{prefix}{name}" for name in near_misses(role, names.roles - {role}, _SIMILAR_MAX)]
     raise _no_responders(f'nobody in this channel holds the role "{role}"', to, similar)
 
 

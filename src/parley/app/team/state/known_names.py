@@ -35,15 +35,15 @@ class NameCache:
 
     async def get(self, tenant: str) -> KnownNames:
         """The names of a tenant."""
-        known = self._names.get(tenant)
-        if known is None:
+        names = self._names.get(tenant)
+        if names is None:
             generation = self._generations[tenant]
-            known = await self._load(tenant)
+            names = await self._load(tenant)
             if generation == self._generations[tenant]:
                 if len(self._names) >= _TENANTS_MAX:
                     self._names.clear()
-                self._names[tenant] = known
-        return known
+                self._names[tenant] = names
+        return names
 
     def publish(self, tenant: str, committed: Committed) -> None:
         """Take a commit into account."""
@@ -52,18 +52,18 @@ class NameCache:
             self._names.pop(tenant, None)
         for record in committed.puts:
             if isinstance(record, AgentRecord | Role):
-                known = self._names.get(tenant)
-                if known is None:
+                names = self._names.get(tenant)
+                if names is None:
                     self._generations[tenant] += 1
                 elif isinstance(record, Role):
-                    (known.roles.add if record.holders else known.roles.discard)(record.id)
+                    (names.roles.add if record.holders else names.roles.discard)(record.id)
                 else:
-                    (known.agents.discard if record.gone else known.agents.add)(record.id)
+                    (names.agents.discard if record.gone else names.agents.add)(record.id)
 
     async def _load(self, tenant: str) -> KnownNames:
-        known, after = KnownNames(set(), set()), ""
+        names, after = KnownNames(set(), set()), ""
         while agents := await self._store.children(AgentRecord, tenant, "", after=after, limit=_PAGE):
             after = agents[-1].id
-            known.agents.update(record.id for record in agents if not record.gone)
-        known.roles.update(role.id for role in await self._store.children(Role, tenant, "") if role.holders)
-        return known
+            names.agents.update(record.id for record in agents if not record.gone)
+        names.roles.update(role.id for role in await self._store.children(Role, tenant, "") if role.holders)
+        return names
