@@ -46,7 +46,10 @@ def find_project(settings: Settings, home: str) -> Value:
         return Value("project", existing[0], "the only project")
     if not existing:
         raise UnknownProject(f"no project in {home}", hint="create one with: parley init PROJECT")
-    raise Ambiguous(f"{len(existing)} projects in {home}", hint=f"add --project with one of {', '.join(existing)}")
+    hint = f"add --project with one of {', '.join(existing)}"
+    if settings.repository:
+        hint += ", or create one for this repository: parley init"
+    raise Ambiguous(f"{len(existing)} projects in {home}", hint=hint)
 
 
 def find_bound_project(settings: Settings, home: str) -> Value | None:

@@ -94,6 +94,18 @@ def test_a_watch_that_goes_on_shows_each_message_once(sandboxed: Stage) -> None:
     assert (ran.code, ran.out.count("\n"), ran.err.count("\n")) == (0, 2, 1)
 
 
+def test_a_log_without_its_index_is_refused_instead_of_read_without_it(stage: Stage) -> None:
+    """The file alone would not show the claim, which is still in the log."""
+    stage.script("send", "codex", "First?", "--from", "claude")
+    stage.script("next", "-a", "codex")
+    (stage.agent("codex") / ".parley" / "ledger.db-shm").unlink()
+
+    ran = read_only(stage, "inbox", "-a", "codex")
+
+    assert (ran.code, ran.error, ran.out) == (6, "forbidden", "")
+    assert "claimed" in stage.script("inbox", "-a", "codex").out
+
+
 def test_doctor_reports_it_with_what_else_it_finds(sandboxed: Stage) -> None:
     sandboxed.plant("codex", "bad.yaml").write_text("from: [\n")
     os.utime(sandboxed.inbox("codex") / "bad.yaml", (1, 1))

@@ -115,6 +115,16 @@ def test_the_only_project_is_not_taken_in_a_repository_when_it_belongs_to_anothe
     assert place(stage)["project"] == ("theirs", "the only project")
 
 
+def test_a_repository_without_a_project_is_told_how_to_get_one(stage: Stage, repository: Path) -> None:
+    for name in ("one", "two"):
+        a_project(stage, user_home(stage), name)
+
+    ran = stage.run("inbox", "-a", "codex")
+
+    assert (ran.code, ran.error) == (4, "ambiguous")
+    assert "(add --project with one of one, two, or create one for this repository: parley init)" in ran.err
+
+
 def test_the_only_project_of_the_repositorys_own_home_is_taken_wherever_it_was_moved_from(
     stage: Stage, repository: Path
 ) -> None:
