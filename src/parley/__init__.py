@@ -109,7 +109,7 @@ if TYPE_CHECKING:
         Intent,
         Task,
     )
-    from parley.wire.api.records.queues import ClaimedJob, Job
+    from parley.wire.api.records.queues import ClaimedJob, DeadLetter, Job, QueueCounts
     from parley.wire.api.records.record import Record
     from parley.wire.api.records.rules import (
         Approval,
@@ -164,6 +164,7 @@ __all__ = [
     "Conflict",
     "Consistency",
     "CursorEvicted",
+    "DeadLetter",
     "Denied",
     "Direct",
     "DirectChannel",
@@ -203,6 +204,7 @@ __all__ = [
     "PolicyRevision",
     "Priority",
     "Problem",
+    "QueueCounts",
     "QuotaExceeded",
     "RateLimited",
     "Record",
@@ -285,6 +287,7 @@ _HOMES = {
     "Client": "parley.sdk.blocking.client",
     "Consistency": "parley.wire.api.records.intents",
     "CursorEvicted": "parley.domain.errors.team",
+    "DeadLetter": "parley.wire.api.records.queues",
     "Denied": "parley.domain.errors.rules",
     "Direct": "parley.sdk.blocking.direct",
     "DirectChannel": "parley.wire.api.records.channels",
@@ -317,6 +320,7 @@ _HOMES = {
     "PolicyInForce": "parley.wire.api.records.rules",
     "PolicyRevision": "parley.wire.api.records.rules",
     "Priority": "parley.domain.message.message",
+    "QueueCounts": "parley.wire.api.records.queues",
     "QuotaExceeded": "parley.domain.errors.team",
     "RateLimited": "parley.domain.errors.team",
     "Record": "parley.wire.api.records.record",

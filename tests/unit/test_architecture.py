@@ -182,7 +182,7 @@ AROUND_USERS_CODE = (
     "compat/agents.py",
     "compat/hooks.py",
     "sdk/agent/calling.py",
-    "sdk/agent/runtime.py",
+    "sdk/agent/handler_calls.py",
     "sdk/agent/logs.py",
     "sdk/transport/in_process.py",
     "sdk/workflow/importing.py",

@@ -94,6 +94,7 @@ GROUPS = (
             "listen": ("listen",),
             "messages": ("messages",),
             "timers": ("timer list", "timer cancel"),
+            "queues": ("queue", "dead list", "dead show", "dead retry", "dead drop"),
         },
     ),
     Group(

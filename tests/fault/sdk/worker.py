@@ -102,13 +102,13 @@ def _note_what_is_on_record(journal: Journal) -> None:
     done, save = ServerWorkplace.finish, ServerWorkplace._save
     finished: list[str] = []
 
-    async def noting(self: ServerWorkplace, arrival: Arrival, unanswered: str = "") -> None:
-        await done(self, arrival, unanswered)
+    async def noting(self: ServerWorkplace, arrival: Arrival, problem: str = "", attempts: int = 1) -> None:
+        await done(self, arrival, problem, attempts)
         finished.extend([arrival.message.id] if arrival.message is not None else [])
 
-    async def saving(self: ServerWorkplace) -> None:
+    async def saving(self: ServerWorkplace, *, close: bool = False) -> None:
         before = len(finished)
-        await save(self)
+        await save(self, close=close)
         if before:
             journal.write(on_record=finished[:before])
             del finished[:before]

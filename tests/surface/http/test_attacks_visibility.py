@@ -80,6 +80,10 @@ async def belongings(server: LiveServer) -> dict[str, str]:
     checkpoint = (await admin.post("/admin/checkpoints", {"intent_id": "intent_2"})).json
     subscribed = (await alice.post("/subscriptions", {"intent_id": "intent_2"})).json
     timer = (await alice.post("/channels/chan_2/timers", {"payload": {"text": "needle"}, "after_seconds": 60})).json
+    await rig.role("coder", "alice")
+    await rig.say("alice", "needle", to="any:coder", channel_id="chan_2")
+    (job,) = (await alice.post("/agents/alice/claims")).json
+    await alice.patch(f"/agents/alice/claims/{job['id']}", {"lease": job["lease"], "status": "failed"})
     await rig.access("intent_2", grants=(rig.grant("bob"),))
     rules = {"to": "bob", "message_type": "request", "metadata": {"classification": "public"}}
     governed = (await alice.post("/channels/chan_2/messages", {**rules, "payload": {"text": "needle"}})).json
@@ -91,6 +95,7 @@ async def belongings(server: LiveServer) -> dict[str, str]:
         "channel_id": "chan_2",
         "name": "talk",
         "message_id": said.id,
+        "job_id": job["id"],
         "task_id": task["id"],
         "entry_id": entry["id"],
         "request_id": asked["id"],

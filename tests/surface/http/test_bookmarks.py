@@ -48,7 +48,7 @@ async def test_an_agent_opens_its_bookmark_and_saves_how_far_it_is(server: LiveS
     }
     assert first["saved_at"].endswith("+00:00")
     assert answer.status == 200
-    assert answer.json == {**first, "position": 4, "open": [2], "saved_at": answer.json["saved_at"]}
+    assert answer.json == {**first, "position": 4, "open": [2], "attempts": [0], "saved_at": answer.json["saved_at"]}
     assert (await bob.get(MARK)).json == answer.json
 
 

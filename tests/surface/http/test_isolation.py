@@ -69,6 +69,7 @@ NOTHING_TO_WRITE = {
     "POST /channels/{channel_id}/messages/{message_id}/reply",
     "POST /channels/{channel_id}/messages/{message_id}/forward",
     "PATCH /agents/{agent_id}/claims/{job_id}",
+    "POST /agents/{agent_id}/dead",
     "POST /channels/{channel_id}/ask",
     "POST /exchanges/{exchange_id}/close",
     "POST /approvals/{approval_id}/decision",

@@ -195,6 +195,7 @@ BODIES: dict[tuple[str, str], list[Any]] = {
         {"to": "{agent_id}", "payload": {"text": "hello"}, "after_seconds": 60},
         {"sender": f"{OURS}-alice", "to": "{address}", "payload": {"text": "hello"}, "after_seconds": 60},
     ],
+    ("POST", "/agents/{agent_id}/dead"): [{"position": 1, "error": "x"}],
     ("POST", "/channels/{channel_id}/batch"): [{"messages": [{"to": "{agent_id}"}, {"to": "{address}"}]}],
     ("POST", "/channels/{channel_id}/ask"): [{"to": "{agent_id}", "payload": {}, "timeout": 0.01}],
     ("POST", "/intents/{intent_id}/channels/{name}/messages"): [{"to": "{agent_id}", "payload": {}}, {"payload": {}}],

@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 TYPES = ("request", "response", "notify", "broadcast")
 _TYPE_HELP = "request (expects an answer), response, notify (default), or broadcast (to everyone)"
 
+_TO_HELP = "an agent, role:ROLE for all who hold a role, any:ROLE for one of them, or * for everyone (default)"
+
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_place_arguments(parser)
-    parser.add_argument("--to", default=None, help="an agent, role:ROLE, or * for everyone (default: everyone)")
+    parser.add_argument("--to", default=None, help=_TO_HELP)
     parser.add_argument("--type", dest="pattern", default="notify", choices=TYPES, metavar="TYPE", help=_TYPE_HELP)
     parser.add_argument("--correlation", default=None, metavar="MESSAGE", help="request that a response answers")
     parser.add_argument(
@@ -63,7 +65,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _post(args: argparse.Namespace) -> int:
     agent = direct_agent(args)
     if args.pattern == "request" and not (args.to or agent):
-        raise Invalid("a request needs --to", hint="an agent or role:ROLE; use --type broadcast for everyone")
+        raise Invalid("a request needs --to", hint="an agent, role:ROLE or any:ROLE; use --type broadcast for everyone")
     body = without_none(
         {
             "message_type": args.pattern,
@@ -141,6 +143,7 @@ COMMANDS = {
             """parley post chan_01K... --type request --to codex --expires 5m --payload '{"question": "Ready?"}'""",
             "parley post chan_01K... --to codex --field text=Figures --classification internal --data shared.yaml",
             "parley post chan_01K... --to codex --in 10m --field text='Still waiting'",
+            "parley post chan_01K... --to any:coder --field task=build",
             "jq '{rows: length}' data.json | parley post progress --intent intent_01K... --to role:auditor",
         ),
     ),

@@ -5,6 +5,9 @@
 
 So a slow message does not block the others. The last process to open it holds it. What is processed stays so: neither
 does the position go back, nor is anything below it opened again.
+
+A process that opens a bookmark whose holder did not close it counts what it hands out: each time before a handler gets
+something that was there before. What has ended its reader too often is not handed out any more.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
+from parley.domain.channel.job import LOST_READERS_MAX
 from parley.domain.directory.callers import party_name
 from parley.domain.errors.errors import BadName, Invalid, Problem
 from parley.domain.errors.team import BookmarkTaken
@@ -48,11 +52,15 @@ class Bookmark(Record):
     label: str
     position: int
     open: tuple[int, ...] = ()
-    # New at each opening: a process with an older one has lost the bookmark.
+    # How often each open position was counted, as far as it was: pairs of position and count.
+    attempts: tuple[tuple[int, int], ...] = ()
+    # New at each opening: a process with an older one has lost the bookmark. Empty when it was closed.
     holder: str
     # Which process opened it last, as `PID@HOST`, and when; empty when it did not say so.
     process: str = ""
     opened_at: str = ""
+    # Whether the process before had not closed it: it was ended, or it still runs.
+    interrupted: bool = False
     saved_at: str
 
     @property
@@ -79,7 +87,8 @@ def first_position(start: Start, head: int, oldest: int | None) -> int:
 
 def opened(bookmark: Bookmark, holder: str, process: str, now: str) -> Bookmark:
     """The bookmark with a new holder; the previous one can no longer save."""
-    return replace(bookmark, holder=holder, process=process, opened_at=now, saved_at=now)
+    interrupted = bookmark.holder != ""
+    return replace(bookmark, holder=holder, process=process, opened_at=now, interrupted=interrupted, saved_at=now)
 
 
 def check_claim(bookmark: Bookmark, now: str, unless_active: float | None, replaces: str | None) -> None:
@@ -111,8 +120,20 @@ def _facts(bookmark: Bookmark) -> dict[str, object]:
     return {"agent": bookmark.agent, "bookmark": bookmark.label, "holder": bookmark.holder, **shown}
 
 
-def saved(bookmark: Bookmark, holder: str, position: int, still: Iterable[int], head: int, now: str) -> Bookmark:
-    """The bookmark with everything processed except `still`; the same object when nothing is to be written."""
+def saved(
+    bookmark: Bookmark,
+    holder: str,
+    position: int,
+    still: Iterable[int],
+    head: int,
+    now: str,
+    *,
+    started: Iterable[int] = (),
+) -> Bookmark:
+    """The bookmark with everything processed except `still`; the same object when nothing is to be written.
+
+    `started` are open positions that are about to be handed out, which is counted.
+    """
     if holder != bookmark.holder:
         raise taken_over(bookmark, now)
     positions = frozenset(still)
@@ -127,9 +148,28 @@ def saved(bookmark: Bookmark, holder: str, position: int, still: Iterable[int], 
             if open_position > bookmark.position or open_position in bookmark.open
         )
     )
-    if (position, left) == (bookmark.position, bookmark.open) and _is_fresh(bookmark, now):
+    counted = dict(bookmark.attempts)
+    for begun in frozenset(started) & {*left}:
+        counted[begun] = counted.get(begun, 0) + 1
+    attempts = tuple(sorted((place, count) for place, count in counted.items() if place in left))
+    if (position, left, attempts) == (bookmark.position, bookmark.open, bookmark.attempts) and _is_fresh(bookmark, now):
         return bookmark
-    return replace(bookmark, position=position, open=left, saved_at=now)
+    return replace(bookmark, position=position, open=left, attempts=attempts, saved_at=now)
+
+
+def without_dead(bookmark: Bookmark) -> tuple[Bookmark, tuple[int, ...]]:
+    """The bookmark without what has ended its reader too often, and the positions of that."""
+    dead = tuple([place for place, count in bookmark.attempts if count > LOST_READERS_MAX])
+    if not dead:
+        return bookmark, ()
+    left = tuple([place for place in bookmark.open if place not in dead])
+    attempts = tuple([pair for pair in bookmark.attempts if pair[0] not in dead])
+    return replace(bookmark, open=left, attempts=attempts), dead
+
+
+def closed(bookmark: Bookmark) -> Bookmark:
+    """The bookmark of a process that stops in good order. What it leaves open has not ended it."""
+    return replace(bookmark, holder="", attempts=())
 
 
 def _is_fresh(bookmark: Bookmark, now: str) -> bool:

@@ -23,12 +23,13 @@ from parley.domain.directory.callers import QUEUE_PREFIX, TENANT_MARK
 from parley.domain.errors.errors import Conflict, LeaseLost
 from parley.domain.message.message import Pattern
 from parley.domain.record import UNSETTLED, Record
-from parley.domain.times import stamp
+from parley.domain.times import from_stamp, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
+    from parley.domain.channel.feed import FeedItem
     from parley.domain.channel.post import Post
 
 OPEN, DEAD = "open", "dead"
@@ -37,6 +38,7 @@ LOST_READERS_MAX = 5
 # How often a job may be claimed in all, however its handlers ask for it again.
 ATTEMPTS_MAX = 1_000
 ERROR_MAX_CHARS = 2_000
+DEAD_LETTERS_KEPT = timedelta(days=30)
 
 
 class JobState(StrEnum):
@@ -70,6 +72,7 @@ class Job(Record):
     lost_readers: int = 0
     # Who has it, until when by the clock of the server that gave it; and the secret of its lease.
     holder: str = ""
+    process: str = ""
     lease: str = ""
     lease_seconds: float = 0.0
     until: str = ""
@@ -83,7 +86,9 @@ class Job(Record):
 
     @property
     def due(self) -> str:
-        return "" if self.state is JobState.DEAD else self.expires_at
+        if self.state is JobState.DEAD:
+            return stamp(from_stamp(self.changed_at) + DEAD_LETTERS_KEPT)
+        return self.expires_at
 
     def with_position(self, position: int) -> Self:
         return self if self.position >= 0 else replace(self, position=position - self.position)
@@ -129,7 +134,25 @@ def enqueue(tenant: str, posts: Iterable[Post]) -> tuple[tuple[Post, ...], tuple
     return tuple(stored), tuple(jobs)
 
 
-def claimed(job: Job, agent: str, lease: str, seconds: float, now: datetime) -> Job:
+def job_of(tenant: str, item: FeedItem, queue: str, now: str) -> Job:
+    """The job of an agent's mail: a message to it, or an event that it hears of."""
+    source = item.post or item.event
+    assert source is not None  # noqa: S101  # an item is one or the other
+    return Job(
+        id=job_id(source.id, queue),
+        tenant_id=tenant,
+        queue=queue,
+        item_id=source.id,
+        position=item.position,
+        sender=item.post.sender if item.post is not None else "",
+        channel_id=item.channel_id,
+        expires_at=item.post.expires_at if item.post is not None else "",
+        queued_at=source.created_at,
+        changed_at=now,
+    )
+
+
+def claimed(job: Job, agent: str, lease: str, seconds: float, now: datetime, *, process: str = "") -> Job:
     """The job in the hands of an agent. Whoever had it before has ended, or let its lease run out."""
     return replace(
         job,
@@ -137,6 +160,7 @@ def claimed(job: Job, agent: str, lease: str, seconds: float, now: datetime) -> 
         attempts=job.attempts + 1,
         lost_readers=lost_readers(job),
         holder=agent,
+        process=process,
         lease=lease,
         lease_seconds=seconds,
         until=stamp(now + timedelta(seconds=seconds)),
@@ -206,6 +230,7 @@ def _waiting(job: Job, now: datetime) -> Job:
         job,
         state=JobState.WAITING,
         holder="",
+        process="",
         lease="",
         lease_seconds=0.0,
         until="",

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_LEASE_MAX_SECONDS = 3_600
+
 Start = Literal["unanswered", "now", "beginning"]
 
 
@@ -32,7 +34,8 @@ class Plan(NamedTuple):
     `concurrency` is how many things it deals with at once; with 1 it takes them in their order. `start` is where it
     begins when it comes for the first time: at the oldest question to it that nobody has answered, now, or at the
     beginning of all. `timeout`, in seconds, ends a call of a handler that takes longer; `drain` is how long what runs
-    may take when the agent is told to stop.
+    may take when the agent is told to stop. With `shared` several processes of the agent share its mail; `lease` is how
+    many seconds a process may be silent before another gets what it has claimed.
     """
 
     name: str
@@ -43,6 +46,8 @@ class Plan(NamedTuple):
     timeout: float | None = None
     drain: float = 30.0
     start: Start = "unanswered"
+    shared: bool = False
+    lease: float = 30.0
 
 
 class BaseAgent:
@@ -146,9 +151,13 @@ class Agent:
     handler that takes longer. `start` is where it begins when it comes for the first time: at the oldest question to
     it that nobody has answered ("unanswered"), "now", or at the "beginning"; at a mailbox it takes all that waits.
     `drain` is how many seconds what runs may take when it is told to stop.
+
+    With `shared=True` you can start several processes of the agent: each message goes to one of them. Otherwise the
+    process that starts last takes over. `lease`, in seconds, is how long a process that falls silent keeps a message
+    that it has claimed (from its `shared` mail, or because it was for `any:ROLE`); then another gets it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # one parameter a choice
         self,
         name: str,
         *,
@@ -159,6 +168,8 @@ class Agent:
         timeout: float | None = None,
         drain: float = 30.0,
         start: Start = "unanswered",
+        shared: bool = False,
+        lease: float = 30.0,
     ) -> None:
         argument: object = name
         if not isinstance(argument, str):  # most likely the class itself
@@ -174,7 +185,13 @@ class Agent:
             some_seconds(f"Agent({name!r}): drain", drain)
         if start not in get_args(Start):
             raise Invalid(f"Agent({name!r}): start is one of {', '.join(get_args(Start))}, not {start!r}")
-        self._plan = Plan(agent_name(name), tuple(capabilities), role, title, concurrency, timeout, drain, start)
+        if not 1 <= some_seconds(f"Agent({name!r}): lease", lease) <= _LEASE_MAX_SECONDS:
+            raise Invalid(
+                f"Agent({name!r}): lease is a number of seconds from 1 to {_LEASE_MAX_SECONDS}, not {lease!r}"
+            )
+        self._plan = Plan(
+            agent_name(name), tuple(capabilities), role, title, concurrency, timeout, drain, start, bool(shared), lease
+        )
 
     def __call__(self, cls: type[T]) -> type[T]:
         """The class, as an agent."""

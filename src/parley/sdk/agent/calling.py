@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from parley.domain.errors.errors import Invalid, ParleyError
 from parley.domain.errors.team import AgentFailed
+from parley.domain.hashes import digest
 from parley.sdk.agent.logs import error_text
 from parley.sdk.protocol.failures import FAILURE_TEXT_MAX_CHARS, Failure
 from parley.sdk.protocol.flow import encoded
 from parley.sdk.protocol.payloads import payload_of
+from parley.sdk.protocol.refusal import is_temporary
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 # How long to wait for a cancelled coroutine to end.
 _CANCEL_WAIT_SECONDS = 1.0
+_PAUSE_MAX_SECONDS = 3_600.0
 
 
 class HandlerTimeout(ParleyError):
@@ -126,3 +129,16 @@ def failure_of(error: BaseException) -> Failure:
         return Failure(error.code, text)
     kind = type(error).__name__
     return Failure("handler_failed", f"{kind}: {text}"[:FAILURE_TEXT_MAX_CHARS] if text else kind)
+
+
+def may_retry(error: BaseException) -> bool:
+    """Whether another try may succeed. An error of Parley that says no is meant, and SystemExit is, too."""
+    if isinstance(error, ParleyError):
+        return is_temporary(error) or isinstance(error, HandlerTimeout | AgentFailed)
+    return isinstance(error, Exception | asyncio.CancelledError)
+
+
+def retry_pause(backoff: float, attempt: int, arrival_id: str) -> float:
+    """Seconds until the next try: twice as many each time, and up to a quarter less, so that not all come at once."""
+    spread = int(digest(f"{arrival_id} {attempt}".encode())[:4], 16) / 0xFFFF
+    return float(min(backoff * 2 ** (attempt - 1), _PAUSE_MAX_SECONDS) * (1 - spread / 4))

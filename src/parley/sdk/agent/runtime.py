@@ -1,7 +1,7 @@
 """Runs one agent: takes what arrives, calls handlers, answers, saves progress; stops without losing anything.
 
     arrivals ──> queue ──> a slot ──> handlers, in their order ──> answer ──> done
-                   │         └── no slot free: the queue fills, then the stream waits
+    jobs ──────────┼───────> ^ └── no slot free: nothing is claimed, the queue fills, then the stream waits
                    └── a request that is withdrawn leaves the queue, and its handler is cancelled
 
 What is not finished when the process ends arrives again at the next start, so handlers are called at least once. An
@@ -17,38 +17,65 @@ import platform
 import threading
 from collections import Counter
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from parley.domain.errors.errors import Conflict, Forbidden, Invalid, NotFound, ParleyError
 from parley.domain.errors.rules import MessageHeld
 from parley.domain.errors.team import AlreadyAnswered, BookmarkTaken, Gone, KeyReused, MessageExpired
-from parley.sdk.agent.calling import call, failure_of
 from parley.sdk.agent.channels import current_intent, current_trace
-from parley.sdk.agent.logs import describe_arrival, error_text, log_event
-from parley.sdk.agent.results import HandlerResult, Parts, accepts_parts, result_of
+from parley.sdk.agent.decorators import MESSAGE
+from parley.sdk.agent.handler_calls import HandlerCalls, RetryLater
+from parley.sdk.agent.logs import log_event
 from parley.sdk.protocol.failures import FAILURE_TEXT_MAX_CHARS, Failure
 from parley.sdk.protocol.retry import retry_while_unavailable
-from parley.wire.api.records.channels import ChannelMessage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from parley.sdk.agent.agent import Plan
     from parley.sdk.agent.handlers import Handler, Handlers
-    from parley.sdk.agent.results import SendPart
+    from parley.sdk.agent.results import HandlerResult
     from parley.sdk.agent.workplace import Arrival, Workplace
-
-T = TypeVar("T")
+    from parley.wire.api.records.channels import ChannelMessage
 
 _RETRY_SECONDS = 1.0
 _HEARTBEAT_RETRY_SECONDS = 5.0
 # How long to wait for cancelled handlers.
 _CANCEL_SECONDS = 5.0
+# How often a job without a handler here is left to others.
+_OTHERS_TRIED = 5
 # After these the request needs no answer, or was answered before.
 _ANSWER_OBSOLETE = (Conflict, Forbidden, NotFound, Gone, KeyReused)
 
 
 _log = logging.getLogger("parley.agent")
+
+
+class Slots:
+    """Like a semaphore that says how many places are free."""
+
+    def __init__(self, count: int) -> None:
+        self.free = count
+        self._semaphore = asyncio.Semaphore(count)
+        self._has_free = asyncio.Event()
+        self._has_free.set()
+
+    async def acquire(self) -> None:
+        """Take a place, as soon as one is free."""
+        await self._semaphore.acquire()
+        self.free -= 1
+        if self.free == 0:
+            self._has_free.clear()
+
+    def release(self) -> None:
+        """Give a place back."""
+        self.free += 1
+        self._has_free.set()
+        self._semaphore.release()
+
+    async def wait_free(self) -> None:
+        """Wait until a place is free, without taking it."""
+        await self._has_free.wait()
 
 
 class Runtime:
@@ -59,7 +86,8 @@ class Runtime:
         self.workplace = workplace
         self.counts: Counter[str] = Counter()
         self._handlers = handlers
-        self._slots = asyncio.Semaphore(plan.concurrency)
+        self._calls = HandlerCalls(plan, workplace, self.counts)
+        self._slots = Slots(plan.concurrency)
         self._running: set[asyncio.Task[None]] = set()
         # Read ahead, so that the withdrawal of a request is seen while its handler runs.
         self._queue: asyncio.Queue[Arrival] = asyncio.Queue(max(1, workplace.read_ahead))
@@ -86,6 +114,7 @@ class Runtime:
         work: tuple[Awaitable[Any], ...] = (
             self._read_arrivals(),
             self._dispatch_arrivals(),
+            self._claim_jobs(),
             self.workplace.run_upkeep(),
             self._send_heartbeats(),
             stop.wait(),
@@ -115,8 +144,8 @@ class Runtime:
     async def _shut_down(self, duties: list[asyncio.Future[Any]]) -> None:
         """Accept nothing new, let running handlers end, and save the progress."""
         assert self._fatal is not None  # noqa: S101  # it was made before
-        reader, dispatcher, upkeep, heartbeats, stop_wait = duties
-        await _cancel_and_wait(reader, dispatcher, heartbeats, stop_wait)
+        reader, dispatcher, claimer, upkeep, heartbeats, stop_wait = duties
+        await _cancel_and_wait(reader, dispatcher, claimer, heartbeats, stop_wait)
         taken_over = upkeep.done() and not upkeep.cancelled() and isinstance(upkeep.exception(), BookmarkTaken)
         if not taken_over:
             await self.workplace.announce_stopping()
@@ -147,19 +176,45 @@ class Runtime:
                     self._withdraw(arrival.withdrawn)
                     await self.workplace.finish(arrival)
                     continue
-                if arrival.message is not None and arrival.message.message_type == "request":
-                    self._requests[arrival.message.id] = None
+                self._note_request(arrival)
                 await self._queue.put(arrival)
                 if not self.workplace.read_ahead:
                     await self._queue.join()  # the next one is taken when this one has its slot
 
     async def _dispatch_arrivals(self) -> None:
         while True:
+            arrival = await self._queue.get()
             await self._slots.acquire()
-            task = asyncio.create_task(self._handle_arrival(await self._queue.get()))
             self._queue.task_done()
-            self._running.add(task)
-            task.add_done_callback(self._finish_task)
+            self._start(arrival)
+
+    async def _claim_jobs(self) -> None:
+        """Claim jobs while there is a free slot; what comes when there is none any more is given back."""
+        claims = self.plan.shared or any(handler.spec.event == MESSAGE for handler in self._handlers)
+        while claims:
+            await self._slots.wait_free()
+            jobs = await self.workplace.claim(self._slots.free)
+            if jobs is None:
+                break
+            for job in jobs:
+                if self._slots.free:
+                    await self._slots.acquire()
+                    self._note_request(job)
+                    self._start(job)
+                else:
+                    await self.workplace.release(job)
+        await asyncio.Event().wait()  # there is nothing to claim
+
+    def _note_request(self, arrival: Arrival) -> None:
+        if arrival.message is not None and arrival.message.message_type == "request":
+            self._requests[arrival.message.id] = None
+
+    def _start(self, arrival: Arrival) -> None:
+        task = asyncio.create_task(self._handle_arrival(arrival))
+        self._running.add(task)
+        task.add_done_callback(self._finish_task)
+        if arrival.job is not None:
+            arrival.job.on_lost = task.cancel
 
     def _withdraw(self, request_id: str) -> None:
         """Cancel the handlers of a withdrawn request; one that still waits in the queue is not handled at all."""
@@ -191,29 +246,37 @@ class Runtime:
 
     async def _handle_arrival(self, arrival: Arrival) -> None:
         self.counts["received"] += 1
-        message, unanswered = arrival.message, ""
+        try:
+            problem = await self._call_handlers(arrival)
+        except RetryLater as later:
+            await self.workplace.retry_later(arrival, later.problem, later.pause)
+            return
+        await self.workplace.finish(arrival, problem, self._calls.attempts.pop(arrival.id, 1))
+        self.counts["done"] += 1
+
+    async def _call_handlers(self, arrival: Arrival) -> str:
+        """Call the handlers of an arrival; why it could not be dealt with, where nobody was told so."""
+        message, failure = arrival.message, None
         if message is not None:
             current_intent.set(message.intent_id)
             current_trace.set(str(message.metadata.get("trace_id", "")))
             if message.message_type == "request":
-                unanswered = await self._handle_request(message)
-            elif not await self._is_awaited_answer(message):
-                await self._handle_message(message)
-        elif arrival.intent is not None:
+                return await self._handle_request(arrival, message)
+            return "" if await self._is_awaited_answer(message) else await self._handle_message(arrival, message)
+        if arrival.intent is not None:
             current_intent.set(arrival.intent.id)
-            failure = await self._notify_handlers(self._handlers.for_assignment, arrival.intent, arrival.id)
+            failure = await self._notify_handlers(self._handlers.for_assignment, arrival.intent, arrival)
             if failure is not None:
                 await self._report_failed_assignment(arrival, failure)
         else:
-            await self._notify_handlers(self._handlers.for_approval, arrival.approval, arrival.id)
-        await self.workplace.finish(arrival, unanswered)
-        self.counts["done"] += 1
+            failure = await self._notify_handlers(self._handlers.for_approval, arrival.approval, arrival)
+        return failure.message if failure is not None else ""
 
-    async def _handle_request(self, request: ChannelMessage) -> str:
+    async def _handle_request(self, arrival: Arrival, request: ChannelMessage) -> str:
         """Handle a request, unless and until it is withdrawn."""
         if request.id not in self._requests:
             return ""
-        task = self._requests[request.id] = asyncio.create_task(self._handle_message(request))
+        task = self._requests[request.id] = asyncio.create_task(self._handle_message(arrival, request))
         try:
             return await task
         except asyncio.CancelledError:
@@ -228,9 +291,9 @@ class Runtime:
         """Whether it is the answer to a question that a handler of this agent waits for."""
         return message.message_type == "response" and await self.workplace.is_awaited_answer(message)
 
-    async def _notify_handlers(self, handlers: list[Handler], argument: object, arrival_id: str) -> Failure | None:
+    async def _notify_handlers(self, handlers: list[Handler], argument: object, arrival: Arrival) -> Failure | None:
         """Call every handler; the first failure, if any fails."""
-        failures = [(await self._call_handler(handler, argument, arrival_id))[1] for handler in handlers]
+        failures = [(await self._calls.call(handler, argument, arrival))[1] for handler in handlers]
         return next((failure for failure in failures if failure is not None), None)
 
     async def _report_failed_assignment(self, arrival: Arrival, failure: Failure) -> None:
@@ -247,94 +310,41 @@ class Runtime:
             text = "its failed assignment could not be recorded"
             self._log("agent_report_refused", text, str(error), intent_id=arrival.id)
 
-    async def _handle_message(self, message: ChannelMessage) -> str:
+    async def _handle_message(self, arrival: Arrival, message: ChannelMessage) -> str:
         """Call every handler that the message is for; the first that returns something, or fails, answers a request.
 
-        Returns why a request got no answer and no error, "" for any other.
+        Returns why it could not be dealt with: a request that got no answer and no error, or anything else that failed.
         """
         is_request, answered, unanswered = message.message_type == "request", False, ""
         handlers = self._handlers.for_message(message)
-        failure = self._no_handler_failure(message) if is_request and not handlers else None
+        failure = None if handlers else self._no_handler_failure(arrival, message)
         for handler in handlers:
-            result, failed = await self._call_handler(handler, message, message.id)
+            result, failed = await self._calls.call(handler, message, arrival)
             failure = failure or failed
             if is_request and not answered and result is not None:
                 answered = True
                 unanswered = await self._give(message, result)
+        if not is_request and failure is not None:
+            return failure.message
         if is_request and not answered and failure is not None:
             unanswered = await self._answer(message, failure.payload(self.plan.name), failure.metadata)
         return unanswered
 
-    def _no_handler_failure(self, message: ChannelMessage) -> Failure | None:
-        """The failure for a request to this agent without a handler; a request to a role may have other receivers."""
-        if message.to != self.plan.name:
+    def _no_handler_failure(self, arrival: Arrival, message: ChannelMessage) -> Failure | None:
+        """The failure for a request to this agent without a handler; a request to a role may have other receivers.
+
+        So may a job: it is given back a few times.
+        """
+        if arrival.job is None and (message.to != self.plan.name or message.message_type != "request"):
             return None
         channels = ", ".join(sorted({handler.spec.channel for handler in self._handlers if handler.spec.channel}))
-        text = f"has no handler for this request in {message.channel or message.channel_id!r}"
+        text = f"has no handler for this {message.message_type} in {message.channel or message.channel_id!r}"
         text += f" (it has some for {channels})" if channels else ""
+        failure = Failure("no_handler", f"{self.plan.name} {text}")
+        if arrival.job is not None and arrival.job.attempts <= _OTHERS_TRIED:
+            raise RetryLater(failure.message, _RETRY_SECONDS)
         self._log("agent_request_unhandled", text, message_id=message.id)
-        return Failure("no_handler", f"{self.plan.name} {text}")
-
-    async def _call_handler(
-        self, handler: Handler, argument: object, arrival_id: str
-    ) -> tuple[HandlerResult | None, Failure | None]:
-        """The answer of a handler, or its failure."""
-        failed: BaseException
-        try:
-            return await self._result(handler, argument), None
-        except MessageExpired as error:
-            # Of a generator: nobody waits for its values any more, so there is nothing to answer.
-            if not handler.yields:
-                failed = error
-            else:
-                text = "stops: nobody waits for its values any more"
-                self._log("agent_parts_unwanted", text, level=logging.INFO, message_id=arrival_id)
-                return None, None
-        except asyncio.CancelledError as error:
-            if (task := asyncio.current_task()) is None or task.cancelling():
-                raise
-            failed = error  # not we were cancelled, but something that the handler waits for
-        except (KeyboardInterrupt, GeneratorExit):
-            raise  # the process or this call ends
-        except BaseException as error:  # noqa: BLE001  # the outermost frame around a user's code, which may call exit()
-            failed = error
-        self.counts["failed"] += 1
-        self._log_handler_error(handler, argument, arrival_id, failed)
-        return None, failure_of(failed)
-
-    async def _result(self, handler: Handler, argument: object) -> HandlerResult | None:
-        if handler.yields:
-            parts = Parts(handler, argument, self._part_sender(argument), asyncio.get_running_loop().time)
-            result: HandlerResult | None = await call(handler, argument, self.plan.timeout, parts.run)
-            return result
-        return result_of(handler, await call(handler, argument, self.plan.timeout))
-
-    def _part_sender(self, argument: object) -> SendPart | None:
-        """How the values of a generator are sent; None when the asker does not follow them."""
-        if not isinstance(argument, ChannelMessage) or not accepts_parts(argument):
-            return None
-        request = argument
-
-        async def send(payload: Mapping[str, Any], kind: str, number: int) -> str:
-            try:
-                part = await self._retry_answer(lambda: self.workplace.send_part(request, payload, kind, number))
-            except MessageHeld:
-                text = "a part of its answer is held for approval"
-                self._log("agent_part_held", text, message_id=request.id, level=logging.INFO)
-                return ""
-            self.counts["parts"] += 1
-            return part
-
-        return send
-
-    def _log_handler_error(self, handler: Handler, argument: object, arrival_id: str, error: BaseException) -> None:
-        """Log what a handler raised: a refusal on purpose in one line, anything else with its traceback."""
-        extra = {"action": "agent_handler_failed", "agent": self.plan.name, "handler": handler.name, "what": arrival_id}
-        text = f"{self.plan.name}: {handler.name} failed on {describe_arrival(argument, arrival_id)}"
-        if isinstance(error, ParleyError):
-            _log.warning("%s (%s: %s)", text, error.code, " ".join(error_text(error).split()), extra=extra)
-        else:
-            _log.error("%s", text, extra=extra, exc_info=error)
+        return failure
 
     async def _give(self, message: ChannelMessage, result: HandlerResult) -> str:
         """Answer a request, or hand it on; returns why the asker has nothing, "" when it has or will have something."""
@@ -342,7 +352,7 @@ class Runtime:
         if forward is None:
             return await self._answer(message, result.payload, result.metadata)
         try:
-            await self._retry_answer(lambda: self.workplace.forward(message, forward))
+            await self._calls.retry_answer(lambda: self.workplace.forward(message, forward))
             self.counts["forwarded"] += 1
         except MessageHeld:
             text = "what it hands on is held for approval"
@@ -365,7 +375,7 @@ class Runtime:
         Returns why that was refused, too; "" when the asker has something.
         """
         try:
-            await self._retry_answer(lambda: self.workplace.answer(message, payload, metadata))
+            await self._calls.retry_answer(lambda: self.workplace.answer(message, payload, metadata))
             self.counts["answered"] += 1
         except MessageHeld:
             self._log("agent_answer_held", "its answer is held for approval", message_id=message.id, level=logging.INFO)
@@ -381,12 +391,6 @@ class Runtime:
                 return failure.message
             return await self._answer(message, failure.payload(self.plan.name), failure.metadata)
         return ""
-
-    async def _retry_answer(self, action: Callable[[], Awaitable[T]]) -> T:
-        def log_retry(error: ParleyError) -> None:
-            self._log("agent_answer_late", "its answer waits for the server", str(error))
-
-        return await retry_while_unavailable(action, log_retry, _RETRY_SECONDS)
 
     def _summary(self) -> str:
         return ", ".join(f"{name} {count}" for name, count in self.counts.items()) or "received nothing"

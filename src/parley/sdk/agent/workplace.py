@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
     from parley.sdk.agent.channels import AgentChannels
     from parley.sdk.client.client import AsyncClient
@@ -15,11 +16,24 @@ if TYPE_CHECKING:
     from parley.wire.api.records.rules import Approval
 
 
+@dataclass(slots=True)
+class JobLease:
+    """A job that this process has claimed, and what happens when it is lost to another."""
+
+    id: str
+    message_id: str
+    lease: str
+    attempts: int
+    on_lost: Callable[[], object] | None = None
+    # It was answered, given back or lost.
+    ended: bool = False
+
+
 class Arrival(NamedTuple):
-    """Something that arrived for the agent; exactly one of them is there.
+    """Something that arrived for the agent; exactly one of message, intent, approval and withdrawn is there.
 
     `withdrawn` is the id of a request whose sender no longer wants an answer. `place` is the workplace's own reference
-    to it.
+    to it. `job` is there when it was claimed from a queue.
     """
 
     place: Any
@@ -27,6 +41,7 @@ class Arrival(NamedTuple):
     intent: Intent | None = None
     approval: Approval | None = None
     withdrawn: str = ""
+    job: JobLease | None = None
 
     @property
     def id(self) -> str:
@@ -83,10 +98,23 @@ class Workplace(Protocol):
     async def is_awaited_answer(self, response: ChannelMessage) -> bool:
         """Whether a response was delivered to a caller that asked through `channels`, so that no handler gets it."""
 
-    async def finish(self, arrival: Arrival, unanswered: str = "") -> None:
+    async def claim(self, most: int) -> list[Arrival] | None:
+        """Wait for jobs that this agent may claim, at most so many; none when none came for a while.
+
+        None where there are no queues.
+        """
+
+    async def retry_later(self, arrival: Arrival, problem: str, pause: float) -> None:
+        """Give a claimed job back, to be tried again after a pause."""
+
+    async def release(self, arrival: Arrival) -> None:
+        """Give a claimed job back as if it had not been claimed."""
+
+    async def finish(self, arrival: Arrival, problem: str = "", attempts: int = 1) -> None:
         """Mark an arrival as handled: it must not arrive again, also after a restart.
 
-        `unanswered` is the reason why a request got neither an answer nor an error.
+        `problem` is why nobody could deal with it, where nobody was told so, and `attempts` how often it was tried: it
+        becomes a dead letter.
         """
 
     async def run_upkeep(self) -> None:

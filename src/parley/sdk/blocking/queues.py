@@ -1,12 +1,13 @@
 # Written by tools/gen_client.py from sdk/client/queues.py. Change that, then run: make docs
-"""Queues: claim jobs, keep them, end them."""
+"""Queues: claim jobs, keep them, end them; dead letters."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from parley.sdk.blocking.area import Area
-from parley.wire.api.records.queues import ClaimedJob, Job
+from parley.sdk.client.fields import without_none
+from parley.wire.api.records.queues import ClaimedJob, DeadLetter, Job, QueueCounts
 
 if TYPE_CHECKING:
     from typing import Any
@@ -25,13 +26,21 @@ class Queues(Area):
         max: int = 1,  # noqa: A002  # as the field is called
         wait: float = 0,
         lease_seconds: float = 30,
+        shared: bool = False,
+        start: str | None = None,
+        process: str | None = None,
     ) -> list[ClaimedJob]:
         """Claim the oldest jobs that wait for an agent: in its own queue, and in those of its roles (`any:ROLE`).
 
         `wait` is how many seconds the server may wait for the first one. A job is yours until its lease ends: extend it
         with `extend_job`, answer a request with `reply_to(..., lease=job.lease)`, or end it with `finish_job`.
+
+        With `shared` the processes of the agent share its mail: everything that is for the agent becomes a job, from
+        `start` on when none of them was there before. `process` names yours, so that a claim of it that still waits
+        does not take what it gives back.
         """
         body = {"max": max, "wait": wait, "lease_seconds": lease_seconds}
+        body |= without_none(shared=shared or None, start=start, process=process)
         path = ("agents", agent_id, "claims")
         timeout = wait + _GRACE_SECONDS if wait else 0.0
         return self._fetch(list[ClaimedJob], "POST", *path, body=body, timeout=timeout)
@@ -55,3 +64,31 @@ class Queues(Area):
     def _change_job(self, agent_id: str, job_id: str, lease: str, **changes: Any) -> Job:  # noqa: ANN401  # fields
         body = {"lease": lease, **changes}
         return self._fetch(Job, "PATCH", "agents", agent_id, "claims", job_id, body=body)
+
+    def count_queues(self) -> list[QueueCounts]:
+        """How many jobs each queue has: waiting, claimed, done and dead."""
+        return self._fetch(list[QueueCounts], "GET", "queues")
+
+    def list_dead(
+        self, queue: str | None = None, *, after: str | None = None, limit: int | None = None
+    ) -> list[DeadLetter]:
+        """Dead letters: what nobody could deal with. `queue` is `any:ROLE`, or an agent."""
+        query = without_none(queue=queue, after=after, limit=limit)
+        return self._fetch(list[DeadLetter], "GET", "dead", query=query)
+
+    def get_dead(self, job_id: str) -> DeadLetter:
+        """A dead letter with its message."""
+        return self._fetch(DeadLetter, "GET", "dead", job_id)
+
+    def retry_dead(self, job_id: str) -> Job:
+        """Put a dead letter back into its queue."""
+        return self._fetch(Job, "POST", "dead", job_id, "retry")
+
+    def drop_dead(self, job_id: str) -> None:
+        """Delete a dead letter; its message stays in its channel."""
+        self._tell("DELETE", "dead", job_id)
+
+    def report_dead(self, agent_id: str, position: int, error: str, *, attempts: int = 1) -> Job:
+        """Record that an agent could not deal with what is at a position of its stream."""
+        body = {"position": position, "error": error, "attempts": attempts}
+        return self._fetch(Job, "POST", "agents", agent_id, "dead", body=body)

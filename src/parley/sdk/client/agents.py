@@ -104,13 +104,19 @@ class AsyncAgents(AsyncArea):
         holder: str,
         position: int,
         open: Iterable[int] = (),  # noqa: A002  # as the field is called
+        *,
+        started: Iterable[int] = (),
+        close: bool = False,
     ) -> Bookmark:
         """Keep how far an agent has dealt with its stream.
 
         Everything up to `position` is dealt with, except what is still `open`. Raises `BookmarkTaken` when somebody
-        else has opened it meanwhile.
+        else has opened it meanwhile. `started` counts that open items are about to be processed, after an interruption;
+        what the answer does not have in `open` is a dead letter. `close` when the process stops.
         """
-        body = {"holder": holder, "position": position, "open": list(open)}
+        body: dict[str, Any] = {"holder": holder, "position": position, "open": list(open)}
+        body |= {"started": list(started)} if started else {}
+        body |= {"close": True} if close else {}
         return await self._fetch(Bookmark, "PUT", "agents", agent_id, "bookmarks", name, body=body)
 
     async def get_bookmark(self, agent_id: str, name: str) -> Bookmark:

@@ -13,6 +13,7 @@ class Metrics:
         self._buckets: dict[str, list[int]] = {}
         self._sums: dict[str, float] = {}
         self._gauges: dict[str, float] = {}
+        self._job_counts: dict[str, int] = {}
 
     def count(self, method: str, path: str, status: int, seconds: float) -> None:
         """One more request was answered."""
@@ -33,6 +34,10 @@ class Metrics:
         """Something that goes up and down."""
         self._gauges[name] = value
 
+    def count_jobs(self, counts: dict[str, int]) -> None:
+        """How many jobs there are in all queues, by state."""
+        self._job_counts = counts
+
     def text(self) -> str:
         """All of it in Prometheus' text format."""
         lines = ["# HELP parley_requests_total Requests answered.", "# TYPE parley_requests_total counter"]
@@ -46,6 +51,9 @@ class Metrics:
                 lines.append(f'parley_request_seconds_bucket{{route="{path}",le="{bound}"}} {below}')
             lines.append(f'parley_request_seconds_sum{{route="{path}"}} {self._sums[path]:.6f}')
             lines.append(f'parley_request_seconds_count{{route="{path}"}} {below}')
+        if self._job_counts:
+            lines += ["# HELP parley_jobs Jobs in work queues.", "# TYPE parley_jobs gauge"]
+            lines += [f'parley_jobs{{state="{state}"}} {count}' for state, count in self._job_counts.items()]
         for name, value in sorted(self._gauges.items()):
             lines += [f"# TYPE parley_{name} gauge", f"parley_{name} {value:g}"]
         return "\n".join(lines) + "\n"

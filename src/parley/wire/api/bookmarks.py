@@ -30,12 +30,21 @@ class BookmarkOpenIn(Struct, forbid_unknown_fields=True):
 
 
 class BookmarkIn(Struct, forbid_unknown_fields=True):
-    """The read position of the holder: all items up to `position` are finished, except those in `open`."""
+    """The read position of the holder: all items up to `position` are finished, except those in `open`.
+
+    `started` are open items that the holder is about to process. Only those that it found when it opened an
+    `interrupted` bookmark need be named. An item that is started a sixth time is not in `open` of the answer: it is a
+    dead letter. `close` ends the holding, when the process stops.
+    """
 
     holder: Annotated[str, Meta(min_length=1, max_length=128)]
     position: Position
     open: Annotated[list[Position], Meta(max_length=MOST_OPEN)] = []
+    started: Annotated[list[Position], Meta(max_length=MOST_OPEN)] = []
+    close: bool = False
 
 
 def bookmark_of(stored: StoredBookmark, head: int) -> Bookmark:
-    return fill_record(Bookmark, stored, agent_id=stored.agent, name=stored.label, head=head)
+    counts = dict(stored.attempts)
+    attempts = [counts.get(position, 0) for position in stored.open]
+    return fill_record(Bookmark, stored, agent_id=stored.agent, name=stored.label, head=head, attempts=attempts)

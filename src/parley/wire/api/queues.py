@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Raw, Struct
 
+from parley.domain.channel.bookmark import Start
 from parley.domain.channel.job import ERROR_MAX_CHARS
+from parley.domain.channel.post import status_of
 from parley.domain.store.limits import LONG_POLL_MAX_SECONDS
-from parley.wire.api.records.queues import ClaimedJob
+from parley.wire.api.channels import posted
+from parley.wire.api.records.queues import ClaimedJob, DeadLetter
 from parley.wire.api.records.record import fill_record
 
 if TYPE_CHECKING:
     from parley.domain.channel.job import Job as StoredJob
+    from parley.domain.channel.post import Post
 
 LeaseSeconds = Annotated[float, Meta(ge=1, le=3600, description="How long the lease lasts without being extended.")]
 
@@ -25,6 +29,13 @@ class ClaimIn(Struct, forbid_unknown_fields=True):
         float, Meta(ge=0, le=LONG_POLL_MAX_SECONDS, description="How many seconds to wait for the first.")
     ] = 0.0
     lease_seconds: LeaseSeconds = 30.0
+    shared: Annotated[
+        bool, Meta(description="The processes of the agent share its mail: what is for the agent becomes jobs.")
+    ] = False
+    start: Annotated[Start, Meta(description="Where shared mail begins, the first time.")] = Start.UNANSWERED
+    process: Annotated[
+        str, Meta(max_length=128, description="The process that asks; its claims end when it gives a job back.")
+    ] = ""
 
 
 class ClaimPatch(Struct, forbid_unknown_fields=True):
@@ -40,5 +51,18 @@ class ClaimPatch(Struct, forbid_unknown_fields=True):
     ) = None
 
 
+class DeadLetterIn(Struct, forbid_unknown_fields=True):
+    """Something on an agent's stream that the agent could not deal with."""
+
+    position: Annotated[int, Meta(ge=1, le=2**40 - 1, description="Its place, as the id of an event says it.")]
+    error: Annotated[str, Meta(max_length=ERROR_MAX_CHARS, description="Why.")] = ""
+    attempts: Annotated[int, Meta(ge=1, description="How often it was tried.")] = 1
+
+
 def claimed_of(stored: StoredJob, event: str, data: bytes) -> ClaimedJob:
     return fill_record(ClaimedJob, stored, event=event, data=Raw(data))
+
+
+def letter_of(stored: StoredJob, post: Post | None, now: str) -> DeadLetter:
+    message = None if post is None else Raw(posted(post, status_of(post, "", now)))
+    return fill_record(DeadLetter, stored, message=message)

@@ -60,7 +60,7 @@ def test_a_new_bookmark_begins_where_it_was_asked_to(start: Start, oldest: int |
 
 
 def test_whoever_opens_a_bookmark_holds_it_and_finds_it_as_it_was() -> None:
-    after = replace(MARK, holder="h2", process="7@vm", opened_at=LATER, saved_at=LATER)
+    after = replace(MARK, holder="h2", process="7@vm", opened_at=LATER, interrupted=True, saved_at=LATER)
     assert opened(MARK, "h2", "7@vm", LATER) == after
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from parley.domain.channel.job import (
     ATTEMPTS_MAX,
     DEAD,
+    DEAD_LETTERS_KEPT,
     LOST_READERS_MAX,
     OPEN,
     Job,
@@ -85,7 +86,7 @@ def test_a_dead_letter_is_listed_apart_and_can_be_retried() -> None:
     dead = failed(claimed(a_job(), "bob", "secret", 30, NOW), "no disk", None, NOW)
     again = retried(dead, NOW)
 
-    assert (dead.parent, dead.error, dead.due) == (DEAD, "no disk", "")
+    assert (dead.parent, dead.error, dead.due) == (DEAD, "no disk", stamp(NOW + DEAD_LETTERS_KEPT))
     assert (again.parent, again.state, again.attempts) == (OPEN, JobState.WAITING, 0)
     with pytest.raises(Conflict, match="not dead"):
         retried(again, NOW)

@@ -7,8 +7,9 @@ from typing import Any
 
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
+from parley.sdk.agent.runtime import Slots
 from parley.wire.api.records.channels import ChannelMessage
-from tests.rigs.team import CHANNEL, INTENT, LiveServer, soon, with_server
+from tests.rigs.team import CHANNEL, INTENT, LiveServer, in_loop, soon, with_server
 from tests.unit.sdk.agent.at_work import answered, asked, at_work, told
 
 # ---------------------------------------------------------------- what a handler returns
@@ -278,3 +279,18 @@ async def test_with_a_concurrency_of_one_the_order_is_kept(server: LiveServer) -
         await soon(lambda: len(texts) == 30)
 
     assert texts == [str(number) for number in range(30)]
+
+
+@in_loop
+async def test_places_are_counted_and_waited_for() -> None:
+    slots = Slots(2)
+    await slots.acquire()
+    await slots.wait_free()
+    await slots.acquire()
+    waits = asyncio.ensure_future(slots.wait_free())
+    await asyncio.sleep(0)
+
+    assert (slots.free, waits.done()) == (0, False)
+    slots.release()
+    await waits
+    assert slots.free == 1

@@ -104,7 +104,7 @@ def registers_agents(alice: Client) -> None:
 
 def claims_jobs(alice: Client) -> None:
     alice.register_agent("alice")
-    assert alice.claim_jobs("alice") == []
+    assert (alice.claim_jobs("alice"), alice.list_dead(), alice.count_queues()) == ([], [], [])
 
 
 def subscribes_webhooks(alice: Client) -> None:

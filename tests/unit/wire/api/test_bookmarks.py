@@ -20,9 +20,11 @@ def test_a_bookmark_is_shown_with_the_head_of_the_stream() -> None:
         "name": "main",
         "position": 9,
         "open": [4, 6],
+        "attempts": [0, 0],
         "holder": "hold_1",
         "process": None,
         "opened_at": None,
+        "interrupted": False,
         "saved_at": AT,
         "head": 12,
     }

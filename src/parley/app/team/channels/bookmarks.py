@@ -5,6 +5,7 @@ Saving is one small commit: the record, the tenant's head and the key are cached
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.directory.agents import check_changes
@@ -16,12 +17,15 @@ from parley.domain.channel.bookmark import (
     Start,
     bookmark_id,
     check_claim,
+    closed,
     first_position,
     opened,
     saved,
     taken_over,
+    without_dead,
 )
 from parley.domain.channel.event import AGENT_ASSIGNED
+from parley.domain.channel.job import LOST_READERS_MAX, Job, buried, job_of, why_dead
 from parley.domain.directory.access import Access
 from parley.domain.directory.intent import RESOLVED, Intent
 from parley.domain.errors.errors import NotFound
@@ -68,7 +72,7 @@ async def open_(
             check_claim(bookmark, team.at(), unless_active, replaces)
         else:
             ended = await _make_room(team, caller.tenant, agent_id)
-            bookmark = await _new(team, caller.tenant, agent_id, name, start)
+            bookmark = await new(team, caller.tenant, agent_id, name, start)
         claimed = opened(bookmark, holder, process, team.at())
         return TeamChanges(caller.tenant, puts=(claimed,), drops=ended, created_id=holder)
 
@@ -102,7 +106,8 @@ async def _make_room(team: Team, tenant: str, agent_id: str) -> tuple[Bookmark, 
     return tuple(ended)
 
 
-async def _new(team: Team, tenant: str, agent_id: str, name: str, start: Start) -> Bookmark:
+async def new(team: Team, tenant: str, agent_id: str, name: str, start: Start) -> Bookmark:
+    """A bookmark that nobody has opened yet."""
     # Head first: a request that arrives in between is above it.
     head = await team.store.head(tenant)
     oldest = await _oldest(team, tenant, agent_id) if start is Start.UNANSWERED else None
@@ -135,24 +140,56 @@ async def _oldest(team: Team, tenant: str, agent_id: str) -> int | None:
     return min(waiting, default=None)
 
 
+class SavedPosition(NamedTuple):
+    """How far a process is: everything up to `position` except `open` is done.
+
+    `started` are open positions that it is about to hand out. With `closes` it stops.
+    """
+
+    position: int
+    open: tuple[int, ...] = ()
+    started: tuple[int, ...] = ()
+    closes: bool = False
+
+
 async def save(
-    team: Team, caller: Caller, agent_id: str, name: str, holder: str, position: int, still: Iterable[int]
+    team: Team, caller: Caller, agent_id: str, name: str, holder: str, mark: SavedPosition
 ) -> BookmarkWithHead:
-    """Save the position of the holder; repeating it is harmless. `BookmarkTaken` for a previous holder."""
+    """Save the position of the holder; repeating it is harmless. `BookmarkTaken` for a previous holder.
+
+    What was started too often leaves the bookmark, and becomes a dead letter in the same commit.
+    """
     await check_changes(team, caller, agent_id)
-    still = tuple(still)
     placed: BookmarkWithHead
 
     async def decide() -> TeamChanges | None:
         nonlocal placed
         placed = await get(team, caller, agent_id, name)
-        changed = saved(placed.bookmark, holder, position, still, placed.head, team.at())
-        return None if changed is placed.bookmark else TeamChanges(caller.tenant, puts=(changed,))
+        before, now = placed.bookmark, team.at()
+        changed = saved(before, holder, mark.position, mark.open, placed.head, now, started=mark.started)
+        changed, dead = without_dead(changed)
+        changed = closed(changed) if mark.closes else changed
+        if changed is before:
+            return None
+        letters = await _dead_letters(team, caller.tenant, agent_id, dead) if dead else ()
+        return TeamChanges(caller.tenant, puts=(changed, *letters))
 
     written = await committed(team, caller, decide, "bookmark")
     record = written.puts[0] if written else placed.bookmark
     assert isinstance(record, Bookmark)  # noqa: S101  # what was put
     return BookmarkWithHead(record, placed.head)
+
+
+async def _dead_letters(team: Team, tenant: str, agent_id: str, positions: Iterable[int]) -> tuple[Job, ...]:
+    """Dead letters of what has ended its reader too often."""
+    items, _ = await team.store.read_positions(tenant, sorted(positions))
+    letters = []
+    for item in items:
+        job = job_of(tenant, item, agent_id, team.at())
+        before = await team.store.get(Job, tenant, job.id)
+        lost = replace(job, version=before.version if before else 0, lost_readers=LOST_READERS_MAX)
+        letters.append(buried(lost, why_dead(lost), team.now()))
+    return tuple(letters)
 
 
 async def get(team: Team, caller: Caller, agent_id: str, name: str) -> BookmarkWithHead:

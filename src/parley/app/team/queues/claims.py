@@ -16,15 +16,18 @@ from parley.app.team.directory.agents import check_changes
 from parley.app.team.directory.keys import check_key
 from parley.app.team.directory.participants import participation
 from parley.app.team.directory.roles import unconcerned
+from parley.app.team.queues import sharing
 from parley.app.team.retry import committed
 from parley.app.team.rules import in_force as rules
 from parley.app.team.state.queues import Claimer
 from parley.app.team.state.tail import of_agent
 from parley.app.team.system_posts import is_alive
 from parley.app.team.team import ATTEMPTS
+from parley.domain.channel.bookmark import Start
 from parley.domain.channel.channel import Channel
 from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.job import (
+    DEAD,
     OPEN,
     Job,
     buried,
@@ -56,11 +59,18 @@ _PAGE = 1_000
 
 
 class ClaimWish(NamedTuple):
-    """How many jobs a reader takes at once, for how long, and how long it waits for the first."""
+    """How many jobs a reader takes at once, for how long, and how long it waits for the first.
+
+    `shared`: the processes of the agent share its mail, from `start` on when none of them was there before. `process`
+    names the one that asks: when it gives a job back, its claims that wait end.
+    """
 
     most: int = 1
     lease_seconds: float = 30.0
     wait: float = 0.0
+    shared: bool = False
+    start: Start = Start.UNANSWERED
+    process: str = ""
 
 
 class ClaimedItem(NamedTuple):
@@ -104,15 +114,19 @@ async def claim(team: Team, caller: Caller, agent_id: str, wish: ClaimWish) -> l
     until = loop.time() + wish.wait
     # Woken by messages to the agent, by changes of rights, and when the server stops.
     listener = team.tail.listen(of_agent(caller.tenant, agent_id))
-    claimer = Claimer(listener.event)
+    claimer = Claimer(listener.event, f"{agent_id} {wish.process}" if wish.process else "")
     queues = await queues_of(team, caller.tenant)
     queues.enter(claimer)
     try:
         while True:
             listener.take()
+            if claimer.dismissed:
+                return []
             if (current := await queues_of(team, caller.tenant)) is not queues:
                 queues = current
                 queues.enter(claimer)
+            if wish.shared:
+                await sharing.enqueue_mail(team, caller, agent_id, wish.start, wish.most)
             claimer.queues = queues.queues_of(agent_id)
             items = await _take(team, caller, agent_id, wish, queues, claimer)
             left = until - loop.time()
@@ -238,7 +252,8 @@ async def _commit(
                 dead.append(buried(job, reason, now))
             else:
                 lease = team.ids.token()
-                items.append(ClaimedItem(claimed(job, agent_id, lease, wish.lease_seconds, now), item))
+                taken = claimed(job, agent_id, lease, wish.lease_seconds, now, process=wish.process)
+                items.append(ClaimedItem(taken, item))
         if not items and not dead and not over:
             return [], len(entries)
         changes = _dropping(team, tenant, over)._replace(
@@ -332,8 +347,9 @@ def _dropping(team: Team, tenant: str, jobs: Iterable[Job]) -> TeamChanges:
 
 
 async def drop_over(team: Team, tenant: str, jobs: Iterable[Job]) -> int:
-    """Drop those of these jobs for which there is nothing left to do."""
-    over = tuple([job for job in jobs if job.parent == OPEN and await _item_of(team, job) is None])
+    """Drop those of these jobs for which there is nothing left to do, and dead letters whose time is over."""
+    now = team.at()
+    over = tuple([job for job in jobs if (job.parent == DEAD and job.due <= now) or await _item_of(team, job) is None])
     if over:
         await team.store.commit(_dropping(team, tenant, over))
     return len(over)
@@ -354,6 +370,9 @@ async def release(team: Team, caller: Caller, agent_id: str, job: str, lease: st
     """Give a job back at once, as if it had not been claimed."""
 
     async def decide(stored: Job) -> TeamChanges:
+        queues = team.queues.get(caller.tenant)
+        if queues is not None and stored.process:
+            queues.dismiss(f"{agent_id} {stored.process}")
         return TeamChanges(caller.tenant, puts=(released(stored, team.now()),))
 
     return await _change(team, caller, agent_id, job, lease, decide)

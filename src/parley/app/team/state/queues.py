@@ -43,11 +43,14 @@ class OpenJob:
 class Claimer:
     """A claim that waits for a job: the queues that it takes from, and how it is woken."""
 
-    __slots__ = ("called", "event", "queues")
+    __slots__ = ("called", "dismissed", "event", "process", "queues")
 
-    def __init__(self, event: asyncio.Event) -> None:
+    def __init__(self, event: asyncio.Event, process: str = "") -> None:
         self.queues: frozenset[str] = frozenset()
         self.event = event
+        # Which process of an agent waits, and whether it has said that it stops.
+        self.process = process
+        self.dismissed = False
         # It was woken for a job. If it does not take it, the next one is.
         self.called = False
 
@@ -123,6 +126,11 @@ class TenantQueues:
         """Queues and channels in which something can be claimed."""
         self._run_timers()
         return {(queue, channel) for queue in queues for channel in list(self._heaps(queue))}
+
+    def ready_in(self, queue: str) -> int:
+        """How many jobs of a queue can be claimed, at most: some may have ended."""
+        self._run_timers()
+        return sum(len(heap) for heap in self._ready.get(queue, {}).values() if self._has_job(heap))
 
     def reserve(self, places: Iterable[tuple[str, str]]) -> OpenJob | None:
         """The oldest job in these queues and channels. Nobody else of this node gets it, until it is given back."""
@@ -204,6 +212,15 @@ class TenantQueues:
         self._claimers.pop(claimer, None)
         if claimer.called:
             self.pass_on(claimer)
+
+    def dismiss(self, process: str) -> None:
+        """End the claims of a process that gives its jobs back: its connection may be gone without our knowing."""
+        for claimer in [claimer for claimer in self._claimers if claimer.process == process]:
+            claimer.dismissed = True
+            claimer.event.set()
+            del self._claimers[claimer]
+            if claimer.called:
+                self.pass_on(claimer)
 
     def pass_on(self, claimer: Claimer) -> None:
         """Wake the next ones for what this claimer has left."""

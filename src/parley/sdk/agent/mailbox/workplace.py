@@ -167,15 +167,27 @@ class MailboxWorkplace:
         del response
         return False
 
-    async def finish(self, arrival: Arrival, unanswered: str = "") -> None:
-        """Archive it; a request that could not be answered goes to the dead letters, so that it is not overlooked."""
-        if (claimed := self._claims.get(arrival.place)) is not None:
-            await self._archive_claimed(claimed, unanswered)
+    async def claim(self, most: int) -> list[Arrival] | None:
+        """There are no queues: the processes of an agent share its inbox anyway."""
+        del most
+        return None
 
-    async def _archive_claimed(self, claimed: Claimed, unanswered: str = "") -> None:
+    async def retry_later(self, arrival: Arrival, problem: str, pause: float) -> None:
+        """Nothing of a mailbox is a job."""
+
+    async def release(self, arrival: Arrival) -> None:
+        """Nothing of a mailbox is a job."""
+
+    async def finish(self, arrival: Arrival, problem: str = "", attempts: int = 1) -> None:
+        """Archive it; what could not be dealt with goes to the dead letters, so that it is not overlooked."""
+        del attempts
+        if (claimed := self._claims.get(arrival.place)) is not None:
+            await self._archive_claimed(claimed, problem)
+
+    async def _archive_claimed(self, claimed: Claimed, problem: str = "") -> None:
         while True:
             try:
-                await self.thread.run(lambda mailbox: self._archive(mailbox, claimed, unanswered))
+                await self.thread.run(lambda mailbox: self._archive(mailbox, claimed, problem))
             except Unavailable as error:
                 self._log_warning("agent_done_late", f"cannot archive {claimed.file} yet", error)
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -186,10 +198,10 @@ class MailboxWorkplace:
             else:
                 return
 
-    def _archive(self, mailbox: Mailbox, claimed: Claimed, unanswered: str) -> None:
+    def _archive(self, mailbox: Mailbox, claimed: Claimed, problem: str) -> None:
         token = claimed.lease.token
-        if unanswered:
-            wiring.drive(claims.give_up(mailbox.kernel, claimed.file, unanswered, token))
+        if problem:
+            wiring.drive(claims.give_up(mailbox.kernel, claimed.file, problem, token))
         else:
             wiring.drive(claims.done(mailbox.kernel, claimed.file, token=token))
         self._forget(claimed)

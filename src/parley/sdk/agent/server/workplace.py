@@ -19,8 +19,11 @@ from parley.domain.errors.team import AgentGone, BookmarkTaken, Gone
 from parley.sdk.agent.channels import ServerChannels, ServerQuestions, with_trace
 from parley.sdk.agent.logs import log_event
 from parley.sdk.agent.process import process_name
+from parley.sdk.agent.server.answered import AnsweredRequests
+from parley.sdk.agent.server.jobs import ClaimedJobs, is_queued
 from parley.sdk.agent.server.progress import Mark, Progress
 from parley.sdk.agent.workplace import Arrival
+from parley.sdk.protocol.event_stream import StreamEvent
 from parley.sdk.protocol.flow import encoded
 from parley.sdk.protocol.refusal import is_temporary
 from parley.sdk.protocol.retry import retry_while_unavailable
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
     from parley.sdk.agent.agent import Plan
     from parley.sdk.agent.workplace import IntentScope
     from parley.sdk.client.client import AsyncClient
-    from parley.sdk.protocol.event_stream import StreamEvent
     from parley.sdk.protocol.failures import Failure
     from parley.wire.api.records.channels import ForwardedRequest
 
@@ -46,6 +48,7 @@ _NAME_CACHE_SIZE = 1_000
 _PAGE = 1_000
 _HEARTBEAT_SECONDS = 20.0
 _RETRY_SECONDS = 0.5
+_REFUSED_SECONDS = 5.0
 # How long a call of the runtime waits for the server before that is logged.
 _PATIENCE_SECONDS = 10.0
 # Each save is a durable write: a busy agent makes fifty of them in a second, not one for each message.
@@ -62,6 +65,7 @@ _LOG_TEXTS = {
     "agent_bookmark_late": "its bookmark cannot be saved yet",
     "agent_bookmark_refused": "the server refused its bookmark; after a restart it repeats messages",
     "agent_bookmark_lost": "its last bookmark could not be saved; after a restart it repeats messages",
+    "agent_claim_refused": "may not claim jobs now",
     "agent_drain_unheard": "could not tell the server that it stops",
 }
 
@@ -94,13 +98,17 @@ class ServerWorkplace:
         self._names: OrderedDict[str, str] = OrderedDict()
         # Whether messages come with the titles of their intents.
         self._titles = titles
-        # By channel: the requests that were answered before the start.
-        self._answered_requests: dict[str, set[str]] = {}
+        self._answered_before = AnsweredRequests(self._own, plan.name)
         self._unsaved = asyncio.Event()
         # What need not be saved at once: requests that were answered, which is seen in their channel after a restart;
         # and answers to questions of our own.
         self._save_lazily: set[str] = set()
         self._taken_over = False
+        self.jobs = ClaimedJobs(self._own, plan, f"{process_name()[:100]}/{id(self) % 10**9}")
+        # Up to here handlers may have ended an earlier process: what they get is counted.
+        self._counted_through = 0
+        # Set when what has ended its readers before is finished: it is handled alone.
+        self._suspects: dict[int, asyncio.Event] = {}
         self._save_task: asyncio.Future[None] | None = None
 
     @property
@@ -113,7 +121,9 @@ class ServerWorkplace:
         await self._wait_for_server(lambda: self._register(self._starting))
 
     async def open(self) -> None:
-        """Claim the agent's bookmark from the process that has it."""
+        """Claim the agent's bookmark from the process that has it; processes that share their mail need none."""
+        if self._plan.shared:
+            return
         opened = await self._wait_for_server(
             lambda: self._starting.open_bookmark(
                 self._plan.name, self._bookmark, start=self._plan.start, process=process_name()
@@ -122,6 +132,7 @@ class ServerWorkplace:
         mark = Mark(opened.position, tuple(opened.open))
         self._progress, self._start = Progress(mark), mark.begin
         self._head, self._holder = opened.head, opened.holder or ""
+        self._counted_through = opened.head if opened.interrupted else 0
 
     async def _wait_for_server(self, action: Callable[[], Awaitable[T]]) -> T:
         """Run an action of the start, however long the server is away."""
@@ -153,7 +164,9 @@ class ServerWorkplace:
         await client.set_agent_status(plan.name, "active")
 
     async def arrivals(self) -> AsyncGenerator[Arrival]:
-        """What arrives in the agent's own stream, after the bookmark."""
+        """What arrives in the agent's own stream, after the bookmark. Shared mail is claimed instead."""
+        if self._plan.shared:
+            await asyncio.Event().wait()
         path = ("subscribe", "agents", self._plan.name)
         stream = self._own.connection.follow(
             *path, after=str(self._start), broken=self._log_broken_stream, begun=True, back=self._log_connected
@@ -168,10 +181,37 @@ class ServerWorkplace:
                     continue
                 arrival = await self._resolve_event(event, position)
                 self._progress.start(position)
-                if arrival is None:
+                attempts = await self._count_attempt(position) if arrival is not None else 0
+                if arrival is None or attempts is None:
                     self._progress.finish(position)
-                else:
-                    yield arrival
+                    continue
+                if attempts > 1:
+                    self._suspects[position] = asyncio.Event()
+                yield arrival
+                if attempts > 1:
+                    # Alone, so that the others are not blamed for it.
+                    await self._suspects[position].wait()
+                    del self._suspects[position]
+
+    async def _count_attempt(self, position: int) -> int | None:
+        """How often something was handed out that may have ended its reader; None when it was too often.
+
+        Durable before the handler gets it. What came after the start cannot have ended an earlier process.
+        """
+        if position > self._counted_through:
+            return 0
+        mark = self._progress.mark()
+        late = partial(self._log_warning, "agent_bookmark_late")
+        bookmark = (self._plan.name, self._bookmark, self._holder, mark.position, mark.open)
+        saved = await retry_while_unavailable(
+            lambda: self._own.save_bookmark(*bookmark, started=(position,)), late, _RETRY_SECONDS
+        )
+        if position in saved.open:
+            # A server that does not count says nothing.
+            return dict(zip(saved.open, saved.attempts, strict=False)).get(position, 0)
+        text = "a message ended its reader too often, and is a dead letter now (see parley dead)"
+        log_event(_log, self._plan.name, "agent_message_dead", text, level=logging.ERROR, position=position)
+        return None
 
     def _log_broken_stream(self, error_text: str) -> None:
         log_event(
@@ -216,7 +256,8 @@ class ServerWorkplace:
                 return Arrival(position, approval=await self._own.get_approval(str(message.payload["approval_id"])))
             except _HIDDEN:
                 return None
-        if message.message_type == "request" and position <= self._head and await self._was_answered(message):
+        is_old = message.message_type == "request" and position <= self._head and not is_queued(message)
+        if is_old and await self._answered_before.has(message):
             return None
         return Arrival(position, message)
 
@@ -244,31 +285,6 @@ class ServerWorkplace:
                 self._names.popitem(last=False)
         return self._names[record_id]
 
-    async def _was_answered(self, request: ChannelMessage) -> bool:
-        """Whether this agent answered a request before its restart.
-
-        Requests arrive in order, so the answers since the first one of a channel cover all later ones.
-        """
-        if request.channel_id not in self._answered_requests:
-            try:
-                self._answered_requests[request.channel_id] = await self._answers_since(request)
-            except (*_HIDDEN, Invalid):
-                return False
-        return request.id in self._answered_requests[request.channel_id]
-
-    async def _answers_since(self, request: ChannelMessage) -> set[str]:
-        answered: set[str] = set()
-        since: str | None = request.id
-        while since:
-            page = await self._own.list_messages(request.channel_id, since=since, limit=_PAGE)
-            for message in page:
-                if message.correlation_id and message.sender == self._plan.name and not message.partial:
-                    # The answer to a request that was handed on names the first one.
-                    forwarded = message.metadata.get("forwarded")
-                    answered.add(str(forwarded["request_id"]) if forwarded else message.correlation_id)
-            since = page[-1].id if len(page) == _PAGE else None
-        return answered
-
     async def answer(
         self, message: ChannelMessage, payload: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
     ) -> None:
@@ -280,8 +296,10 @@ class ServerWorkplace:
             self._plan.name,
             payload,
             metadata=with_trace(metadata),
+            lease=self.jobs.lease_of(message.id),
             idempotency_key=key,
         )
+        self.jobs.answered(message.id)
         self._save_lazily.add(message.id)
 
     async def report_failed_assignment(self, arrival: Arrival, failure: Failure) -> None:
@@ -303,6 +321,7 @@ class ServerWorkplace:
             self._plan.name,
             payload,
             metadata=with_trace({"partial": kind}),
+            lease=self.jobs.lease_of(message.id),
             idempotency_key=f"part-{self._plan.name}-{message.id}-{number}-{digest}",
         )
         return part.id
@@ -316,8 +335,10 @@ class ServerWorkplace:
             forward.payload,
             sender=self._plan.name,
             metadata=with_trace(None),
+            lease=self.jobs.lease_of(message.id),
             idempotency_key=f"forward-{self._plan.name}-{message.id}",
         )
+        self.jobs.answered(message.id)
 
     async def is_awaited_answer(self, response: ChannelMessage) -> bool:
         """Whether a question that was asked in one of `channels` got this response."""
@@ -326,10 +347,48 @@ class ServerWorkplace:
             self._save_lazily.add(response.id)
         return is_taken
 
-    async def finish(self, arrival: Arrival, unanswered: str = "") -> None:
-        """Mark an arrival as finished; the bookmark is saved soon after. The server shows what is unanswered."""
-        del unanswered
+    async def claim(self, most: int) -> list[Arrival] | None:
+        """Jobs for the roles of the agent, and its own mail where that is shared; None of a server without queues."""
+        try:
+            claimed = await self.jobs.claim(most)
+        except NotFound:
+            return None
+        except ParleyError as error:
+            # It registers again after it was removed, and waits until it is no longer suspended.
+            if not is_temporary(error):
+                self._log_warning("agent_claim_refused", error)
+            await asyncio.sleep(_RETRY_SECONDS if is_temporary(error) else _REFUSED_SECONDS)
+            return []
+        arrivals = []
+        for job, lease in claimed:
+            data = json.dumps(job.data)
+            arrival = await self._resolve_event(StreamEvent(str(job.position), job.event, data), job.position)
+            if arrival is None:
+                await self.jobs.finish(lease)
+            else:
+                arrivals.append(arrival._replace(job=lease))
+        return arrivals
+
+    async def retry_later(self, arrival: Arrival, problem: str, pause: float) -> None:
+        """Give a claimed job back, to be tried again after a pause."""
+        assert arrival.job is not None  # noqa: S101  # only jobs are given back
+        await self.jobs.retry_later(arrival.job, problem, pause)
+
+    async def release(self, arrival: Arrival) -> None:
+        """Give a claimed job back as if it had not been claimed."""
+        assert arrival.job is not None  # noqa: S101  # only jobs are given back
+        await self.jobs.release(arrival.job)
+
+    async def finish(self, arrival: Arrival, problem: str = "", attempts: int = 1) -> None:
+        """Mark an arrival as finished; the bookmark is saved soon after. A problem makes it a dead letter."""
+        if arrival.job is not None:
+            await self.jobs.finish(arrival.job, problem)
+            return
+        if problem:
+            await self.jobs.report_dead(arrival.place, problem, attempts)
         self._progress.finish(arrival.place)
+        if (suspect := self._suspects.get(arrival.place)) is not None:
+            suspect.set()
         if arrival.message is not None and arrival.message.id in self._save_lazily:
             self._save_lazily.discard(arrival.message.id)
         else:
@@ -337,6 +396,8 @@ class ServerWorkplace:
 
     async def run_upkeep(self) -> None:
         """Save the bookmark until cancelled: at once after a pause, then everything that was finished in one write."""
+        if self._plan.shared:
+            await asyncio.Event().wait()  # it has no bookmark
         idle_rounds = 0
         while True:
             with suppress(TimeoutError):
@@ -371,20 +432,20 @@ class ServerWorkplace:
                 mark = self._progress.mark()
                 await self._own.save_bookmark(self._plan.name, self._bookmark, self._holder, mark.position, mark.open)
 
-    async def _save(self) -> None:
-        if not self._progress.unsaved:
+    async def _save(self, *, close: bool = False) -> None:
+        if not self._progress.unsaved and not close:
             return
         mark, saved = self._progress.mark(), False
         bookmark = (self._plan.name, self._bookmark)
         try:
             try:
-                await self._own.save_bookmark(*bookmark, self._holder, mark.position, mark.open)
+                await self._own.save_bookmark(*bookmark, self._holder, mark.position, mark.open, close=close)
             except NotFound:
                 # Deregistering the agent has deleted its bookmark.
                 self._holder = (
                     await self._own.open_bookmark(*bookmark, start="beginning", process=process_name())
                 ).holder
-                await self._own.save_bookmark(*bookmark, self._holder, mark.position, mark.open)
+                await self._own.save_bookmark(*bookmark, self._holder, mark.position, mark.open, close=close)
             saved = True
         finally:
             if not saved:  # also when it was cancelled
@@ -402,8 +463,8 @@ class ServerWorkplace:
         return _HEARTBEAT_SECONDS
 
     async def announce_stopping(self) -> None:
-        """Set the status in the registry; a failure is only logged. Another run may use an agent of a workflow."""
-        if self._scope is not None:
+        """Set the status in the registry; a failure is only logged. Not where others of the same name may go on."""
+        if self._scope is not None or self._plan.shared:
             return
         try:
             await self._own.set_agent_status(self._plan.name, "draining")
@@ -411,14 +472,17 @@ class ServerWorkplace:
             self._log_warning("agent_drain_unheard", error)
 
     async def close(self) -> None:
-        """Save the bookmark a last time."""
-        if self._taken_over:
+        """Give claimed jobs back, and save the bookmark a last time."""
+        await self.jobs.release_all()
+        if self._taken_over or self._plan.shared:
             return
         if self._save_task is not None:
             # An error in it shows up again in the last save.
             await asyncio.gather(self._save_task, return_exceptions=True)
         try:
-            await self._save()
+            await self._save(close=True)
+        except BookmarkTaken:
+            return  # another process has it, and was not noticed before
         except ParleyError as error:
             self._log_warning("agent_bookmark_lost", error)
 

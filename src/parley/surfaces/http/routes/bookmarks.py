@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.app.team.channels import bookmarks
+from parley.app.team.channels.bookmarks import SavedPosition
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import Call, Route, json
 from parley.wire.api.bookmarks import BookmarkIn, BookmarkOpenIn, bookmark_of
@@ -45,8 +46,8 @@ async def _open_again(call: Call, holder: str) -> Response:
 async def save(call: Call) -> Response:
     body: BookmarkIn = call.body
     agent_id, name = _which(call)
-    dealt = (body.position, body.open)
-    return _response(await bookmarks.save(call.team, call.caller, agent_id, name, body.holder, *dealt))
+    mark = SavedPosition(body.position, tuple(body.open), tuple(body.started), body.close)
+    return _response(await bookmarks.save(call.team, call.caller, agent_id, name, body.holder, mark))
 
 
 async def get(call: Call) -> Response:

@@ -1,22 +1,22 @@
-"""Queues over HTTP: claim jobs, keep them, end them."""
+"""Queues over HTTP: claim jobs, keep them, end them; dead letters."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.app.team.queues import claims
+from parley.app.team.queues import claims, dead
 from parley.app.team.queues.claims import ClaimWish
-from parley.surfaces.http.route import Call, Route, json
+from parley.surfaces.http.http1.message import Response
+from parley.surfaces.http.route import Call, Param, Route, json
 from parley.surfaces.http.routes.streams import name_and_data
-from parley.wire.api.queues import ClaimIn, ClaimPatch, claimed_of
-from parley.wire.api.records.queues import ClaimedJob, Job
+from parley.wire.api.queues import ClaimIn, ClaimPatch, DeadLetterIn, claimed_of, letter_of
+from parley.wire.api.records.queues import ClaimedJob, DeadLetter, Job, QueueCounts
 from parley.wire.api.records.record import fill_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from parley.app.team.queues.claims import ClaimedItem
-    from parley.surfaces.http.http1.message import Response
 
 
 def _claimed(items: Iterable[ClaimedItem]) -> Response:
@@ -25,7 +25,7 @@ def _claimed(items: Iterable[ClaimedItem]) -> Response:
 
 async def claim(call: Call) -> Response:
     body: ClaimIn = call.body
-    wish = ClaimWish(body.max, body.lease_seconds, body.wait)
+    wish = ClaimWish(body.max, body.lease_seconds, body.wait, body.shared, body.start, body.process)
     return _claimed(await claims.claim(call.team, call.caller, call.params["agent_id"], wish))
 
 
@@ -47,7 +47,40 @@ async def change(call: Call) -> Response:
     return json(200, fill_record(Job, job))
 
 
+async def report_dead(call: Call) -> Response:
+    body: DeadLetterIn = call.body
+    failure = (body.position, body.error, body.attempts)
+    return json(201, fill_record(Job, await dead.report(call.team, call.caller, call.params["agent_id"], *failure)))
+
+
+async def list_dead(call: Call) -> Response:
+    limit = call.whole("limit", 100, 1, call.team.limits.page)
+    query = (call.query.get("queue", ""), call.query.get("after", ""), limit)
+    letters = await dead.list_page(call.team, call.caller, *query)
+    return json(200, [letter_of(letter.job, letter.post, call.team.at()) for letter in letters])
+
+
+async def get_dead(call: Call) -> Response:
+    letter = await dead.get(call.team, call.caller, call.params["job_id"])
+    return json(200, letter_of(letter.job, letter.post, call.team.at()))
+
+
+async def retry_dead(call: Call) -> Response:
+    return json(200, fill_record(Job, await dead.retry(call.team, call.caller, call.params["job_id"])))
+
+
+async def drop_dead(call: Call) -> Response:
+    await dead.drop(call.team, call.caller, call.params["job_id"])
+    return Response(204)
+
+
+async def count(call: Call) -> Response:
+    counts = await dead.count(call.team, call.caller)
+    return json(200, [QueueCounts(queue=queue, **states) for queue, states in counts.items()])
+
+
 _TAG = "queues"
+_DEAD = "/dead/{job_id}"
 _CLAIMS = "/agents/{agent_id}/claims"
 ROUTES = (
     Route(
@@ -71,5 +104,31 @@ ROUTES = (
         _TAG,
         {200: Job},
         body=ClaimPatch,
+    ),
+    Route("GET", "/queues", count, "Count the jobs of each queue", _TAG, {200: list[QueueCounts]}),
+    Route(
+        "GET",
+        "/dead",
+        list_dead,
+        "List dead letters",
+        _TAG,
+        {200: list[DeadLetter]},
+        query=(
+            Param("queue", "Only those of this queue: any:ROLE, or an agent."),
+            Param("after", "Only those after this id."),
+            Param("limit", "The maximum number of results.", "integer", 1, 1000),
+        ),
+    ),
+    Route("GET", _DEAD, get_dead, "Get a dead letter", _TAG, {200: DeadLetter}),
+    Route("POST", f"{_DEAD}/retry", retry_dead, "Put a dead letter back into its queue", _TAG, {200: Job}),
+    Route("DELETE", _DEAD, drop_dead, "Drop a dead letter", _TAG, {204: None}),
+    Route(
+        "POST",
+        "/agents/{agent_id}/dead",
+        report_dead,
+        "Report what an agent could not deal with",
+        _TAG,
+        {201: Job},
+        body=DeadLetterIn,
     ),
 )

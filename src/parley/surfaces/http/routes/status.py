@@ -29,6 +29,11 @@ def gauge(metrics: Metrics, team: Team) -> None:
     for name in ("streams", "queue", "lag", "connections", "pool"):
         metrics.gauge(f"node_{name}", getattr(here, name))
     metrics.gauge("clock_step_seconds", here.clock_step)
+    jobs = {"waiting": 0, "claimed": 0, "done": 0}
+    for counts in team.queues.counts().values():
+        for state, count in counts.items():
+            jobs[state] += count
+    metrics.count_jobs(jobs)
 
 
 async def status(call: Call) -> Response:

@@ -144,16 +144,20 @@ class Bookmark(Record, frozen=True, kw_only=True):
     """The read position of an agent in its stream.
 
     All items up to `position` are finished, except those in `open`. `head` is the end of the stream.
-    Only `holder`, which opened it last, can save it; `process` (`PID@HOST`) and `opened_at` say who that is.
+    Only `holder`, which opened it last, can save it; `process` (`PID@HOST`) and `opened_at` say who that is. It was
+    `interrupted` when the holder before had not closed it; then `attempts` counts how often each item in `open` was
+    started.
     """
 
     agent_id: str
     name: str
     position: int
     open: list[int]
+    attempts: list[int] = msgspec.field(default_factory=list)
     holder: str
     process: str | None = None
     opened_at: Timestamp | None = None
+    interrupted: bool = False
     saved_at: Timestamp
     head: int
 

@@ -23,6 +23,7 @@ class Job(Record, frozen=True, kw_only=True):
     attempts: Annotated[int, Meta(description="How often it was claimed.")]
     lost_readers: Annotated[int, Meta(description="How many leases ran out.")]
     holder: str | None = None
+    process: Annotated[str | None, Meta(description="The process of the holder.")] = None
     until: Annotated[Timestamp | None, Meta(description="When its lease ends.")] = None
     not_before: Annotated[Timestamp | None, Meta(description="Nobody gets it before this time.")] = None
     error: str | None = None
@@ -45,3 +46,19 @@ class ClaimedJob(Job, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return repr_without("lease", self)
+
+
+class DeadLetter(Job, frozen=True, kw_only=True):
+    """A job that nobody could finish, with its message as far as that is still kept."""
+
+    message: ChannelMessage | None = None
+
+
+class QueueCounts(Record, frozen=True, kw_only=True):
+    """How many jobs a queue has. `done` counts since the start of the server that answers."""
+
+    queue: str
+    waiting: int
+    claimed: int
+    done: int
+    dead: int

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from parley.app.team.channels import bookmarks
-from parley.app.team.channels.bookmarks import BookmarkWithHead
+from parley.app.team.channels.bookmarks import BookmarkWithHead, SavedPosition
 from parley.app.team.directory import agents as registry
 from parley.app.team.directory import departure
 from parley.app.team.intents import intents
@@ -33,7 +33,7 @@ async def opened(
 
 
 async def saved(rig: Rig, holder: str, position: int, *still: int) -> BookmarkWithHead:
-    return await bookmarks.save(rig.team, rig.caller("bob"), "bob", "main", holder, position, still)
+    return await bookmarks.save(rig.team, rig.caller("bob"), "bob", "main", holder, SavedPosition(position, still))
 
 
 async def shown(rig: Rig, name: str = "main") -> Bookmark:
@@ -230,7 +230,7 @@ async def test_only_the_agent_itself_a_service_or_an_admin_comes_near_its_bookma
 
     for refused in (
         bookmarks.open_(rig.team, carol, "bob", "main", Start.NOW),
-        bookmarks.save(rig.team, carol, "bob", "main", "x", 0, ()),
+        bookmarks.save(rig.team, carol, "bob", "main", "x", SavedPosition(0)),
         bookmarks.get(rig.team, carol, "bob", "main"),
         bookmarks.delete(rig.team, carol, "bob", "main"),
     ):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from parley.app.team.channels import posting, reading, venues
+from parley.app.team.channels import posting, reading, requests, venues
 from parley.app.team.channels.posting import Held
 from parley.app.team.directory import departure
 from parley.app.team.queues import claims
@@ -22,7 +22,7 @@ from parley.domain.channel.job import LOST_READERS_MAX, Job, JobState
 from parley.domain.channel.post import Post, PostDraft
 from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import DEFAULT_TENANT
-from parley.domain.errors.errors import Forbidden, LeaseLost, NotFound
+from parley.domain.errors.errors import Conflict, Forbidden, LeaseLost, NotFound
 from parley.domain.errors.rules import Suspended
 from parley.domain.errors.team import AgentDeparted, MessageExpired, WrongSender
 from parley.domain.message.message import Pattern
@@ -575,3 +575,20 @@ async def test_another_server_hands_a_job_on_when_it_has_seen_the_lease_for_its_
         assert taken.holder == "carol"
         with pytest.raises(LeaseLost):
             await claims.extend(one.team, one.caller("bob"), "bob", job.id, job.lease, 30)
+
+
+@with_rig
+async def test_a_withdrawn_request_ends_its_job(rig: Rig) -> None:
+    await stage(rig)
+    running = await enqueue(rig, pattern=Pattern.REQUEST)
+    job = await claim_one(rig, "bob")
+    waits = await enqueue(rig, pattern=Pattern.REQUEST)
+    for request in (running, waits):
+        await requests.withdraw(rig.team, rig.caller("alice"), CHANNEL, request.id)
+
+    with pytest.raises(Conflict):
+        await reply(rig, "bob", running, job.lease)
+    with pytest.raises(LeaseLost):
+        await claims.extend(rig.team, rig.caller("bob"), "bob", job.id, job.lease, 30)
+    assert await claim(rig, "carol") == []
+    assert [await stored(rig, request) for request in (running, waits)] == [None, None]
