@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.errors.errors import Invalid
 from parley.sdk.agent.decorators import APPROVAL, ASSIGNMENT, MESSAGE, HandlerSpec, specs_of
-from parley.sdk.agent.schemas import with_payload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -67,6 +66,8 @@ class Handlers(tuple[Handler, ...]):
 
 def handlers_of(agent: object) -> Handlers:
     """The marked methods of an object, in the order of the text; a subclass's method replaces its base's."""
+    from parley.sdk.agent.schemas import with_payload  # with msgspec, which a class that does not run needs not
+
     names: dict[str, None] = {}
     for kind in reversed(type(agent).__mro__):
         names |= dict.fromkeys(name for name, value in vars(kind).items() if specs_of(value))
