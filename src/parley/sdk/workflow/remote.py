@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from parley.domain.errors.errors import NotFound
 from parley.domain.errors.rules import MessageHeld
-from parley.domain.errors.team import AskEnded, AskTimeout, Gone
+from parley.domain.errors.team import AskEnded, AskTimeout, Gone, NoResponders
 from parley.sdk.protocol.failures import check_answer
 from parley.sdk.protocol.retry import retry_until_accepted
 
@@ -50,6 +51,8 @@ class RemoteSteps:
             exchange.let_in = lambda: self._let_holders_in(task.intent_id, step.role)
             await retry_until_accepted(exchange.let_in)
         if not exchange.request_id:
+            if step.assign:
+                await retry_until_accepted(lambda: self._check_registered(step.assign))
             # The task was set running just now, by the server's clock.
             expires_at = task.updated_at + timedelta(seconds=exchange.seconds)
             await retry_until_accepted(lambda: exchange.send(inputs, expires_at))
@@ -59,6 +62,17 @@ class RemoteSteps:
                 raise AskTimeout(f"{step.doer} did not answer within {exchange.seconds:g} seconds")
             await retry_until_accepted(partial(exchange.read, round(min(left, _POLL_SECONDS), 3)))
         return check_answer(exchange.answer).payload
+
+    async def _check_registered(self, agent: str) -> None:
+        """Refuse an agent that has never run: its entry in the intent's access list makes it look known."""
+        client = self._client.as_agent("")
+        try:
+            await client.get_agent(agent)
+        except NotFound:
+            similar = get_close_matches(agent, [record.agent_id for record in await client.list_agents()], 3)
+            hint = f"did you mean {' or '.join(similar)}?" if similar else "start it first"
+            text = f'no agent "{agent}" is registered'
+            raise NoResponders(text, hint=hint, facts={"similar": similar}) from None
 
     async def _let_holders_in(self, intent_id: str, role: str) -> None:
         """Give those who hold the role of a step access to the intent, so that its request reaches them."""
