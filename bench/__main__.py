@@ -24,7 +24,7 @@ from bench.channels import asks, posts, pushes, sdk_asks, server_start, volume
 from bench.figures import Figure, table
 from bench.governance import decisions, sends, verifying
 from bench.measure import Runner
-from bench.postgres import drivers, latency, sharding, subscribers, throughput
+from bench.postgres import drivers, latency, queues, sharding, subscribers, throughput
 from bench.postgres import volume as stored
 from bench.sdk import agents, transports
 from bench.sdk import asks as agent_asks
@@ -64,6 +64,7 @@ _POSTGRES: dict[str, Callable[[Bench], list[Figure]]] = {
     "drivers": drivers.run,
     "latency": latency.run,
     "throughput": throughput.run,
+    "queues": queues.run,
     "subscribers": subscribers.run,
     "stored": stored.run,
     "sharding": sharding.run,

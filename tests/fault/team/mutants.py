@@ -269,7 +269,49 @@ def approve_again() -> None:
     setattr(messages, "decided", anyway)  # noqa: B010
 
 
+def answer_without_lease() -> None:
+    """Whoever once had a request may answer it, whoever has it now."""
+    from parley.app.team.channels import leases
+    from parley.domain.channel.job import Job
+
+    def unchecked(job: Job | None, agent: str, lease: str) -> Job | None:
+        del agent, lease
+        return job
+
+    assert hasattr(leases, "check_lease")
+    leases.check_lease = unchecked
+
+
+def claim_outside_the_commit() -> None:
+    """A job is handed out as if its claim were written."""
+    from dataclasses import replace
+
+    from parley.app.team.queues import claims
+    from parley.app.team.team import Team
+    from parley.domain.directory.callers import Caller
+    from parley.domain.store.changes import Committed, TeamChanges
+
+    commit = claims._commit_claims
+
+    async def late(team: Team, caller: Caller, changes: TeamChanges) -> Committed:
+        if changes.drops or not changes.puts:
+            return await commit(team, caller, changes)
+        import asyncio
+
+        async def write() -> None:
+            await asyncio.sleep(_A_WHILE)
+            with suppress(Exception):
+                await commit(team, caller, changes)
+
+        team.queues.releases.add(asyncio.ensure_future(write()))
+        return Committed(0, puts=tuple([replace(record, version=record.version + 1) for record in changes.puts]))
+
+    claims._commit_claims = late
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
+    "answer_without_lease": answer_without_lease,
+    "claim_outside_the_commit": claim_outside_the_commit,
     "approve_again": approve_again,
     "assign_rounds_outside_the_commit": assign_rounds_outside_the_commit,
     "deliver_before_judging": deliver_before_judging,
