@@ -177,6 +177,7 @@ def test_every_route_that_lists_is_known_to_be_bounded() -> None:
         "/intents",
         "/intents/{intent_id}/tasks",
         "/agents",
+        "/timers",
         "/approvals",
         "/exchanges",
     }

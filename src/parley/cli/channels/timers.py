@@ -30,7 +30,7 @@ def _add_cancel(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(args: argparse.Namespace) -> int:
-    timers = connection_of(args).get("timers")
+    timers = sorted(connection_of(args).get("timers"), key=lambda timer: str(timer["deliver_at"]))
     columns = {
         "AT": time_column("deliver_at"),
         "STATUS": field_column("status"),

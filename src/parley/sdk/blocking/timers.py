@@ -50,7 +50,7 @@ class Timers(Area):
 
     def list_timers(self) -> list[Timer]:
         """Your timers that are not over, the next one first; also those that were refused in the last week."""
-        return self._fetch(list[Timer], "GET", "timers")
+        return sorted(self._fetch(list[Timer], "GET", "timers"), key=lambda timer: timer.deliver_at)
 
     def get_timer(self, timer_id: str) -> Timer:
         """A timer that is not over."""

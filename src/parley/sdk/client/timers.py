@@ -49,7 +49,7 @@ class AsyncTimers(AsyncArea):
 
     async def list_timers(self) -> list[Timer]:
         """Your timers that are not over, the next one first; also those that were refused in the last week."""
-        return await self._fetch(list[Timer], "GET", "timers")
+        return sorted(await self._fetch(list[Timer], "GET", "timers"), key=lambda timer: timer.deliver_at)
 
     async def get_timer(self, timer_id: str) -> Timer:
         """A timer that is not over."""

@@ -97,7 +97,7 @@ def _builtins(value: object) -> object:
         return msgspec.to_builtins(value)
     # The rest is left to the encoder's hook, so that a value is the same inside and outside of a class.
     left = (datetime, date, time, timedelta, Decimal, UUID, bytes, bytearray, memoryview)
-    return msgspec.to_builtins(value, builtin_types=left, str_keys=True, enc_hook=json_default)
+    return msgspec.to_builtins(value, builtin_types=left, str_keys=True, enc_hook=json_default, order="deterministic")
 
 
 def problem_in(value: object, encode: Callable[[object], object], path: str = "", depth: int = 0) -> str:

@@ -23,12 +23,15 @@ from parley.domain.store.changes import TeamChanges
 from parley.domain.times import from_stamp, stamp
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from datetime import datetime
 
     from parley.app.team.channels.posting import PendingCommit
     from parley.app.team.team import Team
 
 _log = logging.getLogger("parley.background")
+# Records of a page: few, because each may be as long as a body.
+_PAGE = 32
 
 
 async def schedule(team: Team, caller: Caller, channel_id: str, draft: PostDraft, deliver_at: datetime) -> Timer:
@@ -87,22 +90,28 @@ async def _decide(team: Team, caller: Caller, timer: Timer, draft: PostDraft) ->
     )
 
 
-async def list_page(team: Team, caller: Caller) -> list[Timer]:
-    """The timers of the caller's agent; for a key of the whole tenant, all. The next moment comes first."""
-    if caller.all_seeing:
-        timers = await team.store.every(Timer, caller.tenant, limit=team.limits.page)
-    elif caller.agent:
-        timers = await team.store.children(Timer, caller.tenant, caller.agent, limit=team.limits.timers_per_agent + 1)
-    else:
+async def list_page(team: Team, caller: Caller) -> AsyncIterator[Timer]:
+    """The timers of the caller's agent, the oldest first; for a key of the whole tenant, those of all agents."""
+    if not caller.all_seeing and not caller.agent:
         raise Invalid.because([Problem("required", "sender", "name the agent whose timers you want, by X-Agent-ID")])
-    return sorted(timers, key=lambda timer: (timer.deliver_at, timer.id))
+    after, tenant, page = "", caller.tenant, tuple[Timer, ...]()
+    while True:
+        if caller.all_seeing:
+            page = await team.store.every(Timer, tenant, after=after, limit=_PAGE)
+        else:
+            page = await team.store.children(Timer, tenant, caller.agent, after=after, limit=_PAGE)
+        if not page:
+            return
+        after = page[-1].id
+        for timer in page:
+            yield timer
 
 
 async def get(team: Team, caller: Caller, timer_id: str) -> Timer:
     """A timer that is not over yet, of the caller's agent or, for a key of the whole tenant, of any."""
     timer = await team.store.get(Timer, caller.tenant, timer_id)
     if timer is None or (timer.sender != caller.agent and not caller.all_seeing):
-        raise NotFound("no such timer: it was posted or cancelled, or it is another agent's")
+        raise NotFound.no_such("timer", hint="it may have been posted")
     return timer
 
 

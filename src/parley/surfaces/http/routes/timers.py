@@ -11,7 +11,8 @@ from parley.domain.errors.errors import Invalid, Problem, Stale
 from parley.surfaces.entrance.authentication import sender_of
 from parley.surfaces.entrance.proofs import check_proof
 from parley.surfaces.http.http1.message import Response
-from parley.surfaces.http.route import EVERYBODY, Call, Route, json
+from parley.surfaces.http.listing import json_list
+from parley.surfaces.http.route import EVERYBODY, Call, Route, encode, json
 from parley.wire.api import channels as rfc0021
 from parley.wire.api.channels import TimerIn, timer_of
 from parley.wire.api.records.channels import Timer
@@ -45,7 +46,7 @@ async def _again(call: Call, timer_id: str) -> Response:
 
 
 async def list_page(call: Call) -> Response:
-    return json(200, [timer_of(timer) for timer in await timers.list_page(call.team, call.caller)])
+    return await json_list(encode(timer_of(timer)) async for timer in timers.list_page(call.team, call.caller))
 
 
 async def get(call: Call) -> Response:

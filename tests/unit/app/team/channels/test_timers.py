@@ -58,6 +58,10 @@ async def posts(rig: Rig) -> list[Post]:
     return [message.post for message in page.messages]
 
 
+async def listed(rig: Rig, caller: Caller) -> list[Timer]:
+    return [timer async for timer in timers.list_page(rig.team, caller)]
+
+
 def texts(found: list[Post]) -> list[str]:
     return [json.loads(post.payload).get("text", "") for post in found]
 
@@ -80,7 +84,7 @@ async def test_a_message_is_posted_at_its_moment_once_and_never_early(rig: Rig) 
     [post] = await posts(rig)
     assert (post.id, post.sender, post.to, post.pattern) == (timer.message_id, "alice", "bob", Pattern.REQUEST)
     assert post.created_at >= timer.deliver_at
-    assert await timers.list_page(rig.team, alice) == []
+    assert await listed(rig, alice) == []
 
 
 @with_rig
@@ -170,13 +174,13 @@ async def test_an_agent_has_so_many_timers_and_each_its_own(tmp_path: Path) -> N
             await later(rig, alice)
         other = await later(rig, rig.caller("carol"))
 
-        assert await timers.list_page(rig.team, alice) == [second, first]
-        assert len(await timers.list_page(rig.team, rig.caller("", KeyKind.ADMIN))) == 3
+        assert await listed(rig, alice) == [first, second]
+        assert len(await listed(rig, rig.caller("", KeyKind.ADMIN))) == 3
         for act in (timers.get, timers.cancel):
             with pytest.raises(NotFound):
                 await act(rig.team, alice, other.id)
         with pytest.raises(Invalid):
-            await timers.list_page(rig.team, rig.caller(""))
+            await listed(rig, rig.caller(""))
 
 
 @with_rig
@@ -216,7 +220,7 @@ async def test_what_the_rules_deny_is_refused_now_and_recorded(rig: Rig) -> None
     with pytest.raises(Denied):
         await later(rig, alice)
 
-    assert await timers.list_page(rig.team, alice) == []
+    assert await listed(rig, alice) == []
     assert await rig.store.count(Timer, DEFAULT_TENANT, "alice") == 0
 
 
@@ -240,10 +244,10 @@ async def test_what_the_rules_deny_then_is_told_to_its_sender_once_and_kept_for_
         "code": "policy_denied",
         "reason": "",
     }
-    [kept] = await timers.list_page(rig.team, alice)
+    [kept] = await listed(rig, alice)
     assert (kept.code, kept.payload) == ("policy_denied", "{}")
     await pass_by(rig, days=7)
-    assert await timers.list_page(rig.team, alice) == []
+    assert await listed(rig, alice) == []
 
 
 @pytest.mark.parametrize("reason", ["closed", "revoked", "gone"])
@@ -261,7 +265,7 @@ async def test_a_channel_a_key_or_an_agent_that_is_over_refuses_what_was_to_come
 
     await pass_by(rig, seconds=60)
 
-    [kept] = await timers.list_page(rig.team, alice)
+    [kept] = await listed(rig, alice)
     assert kept.code == {"closed": "channel_closed", "revoked": "unauthorized", "gone": "agent_departed"}[reason]
     assert [post.sender for post in await posts(rig)] == ([] if reason == "closed" else ["system"])
 
@@ -279,7 +283,7 @@ async def test_a_store_that_fails_for_a_moment_delays_and_loses_nothing(
     with monkeypatch.context() as patch:
         rig.clock.pass_by(seconds=60)
         patch.setattr(rig.store, "commit", full)
-        [due] = await timers.list_page(rig.team, alice)
+        [due] = await listed(rig, alice)
         await timers.settle(rig.team, due)
     assert await posts(rig) == []
 
