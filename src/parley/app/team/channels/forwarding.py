@@ -55,11 +55,11 @@ async def handed_on(
     as_answer = draft._replace(pattern=Pattern.RESPONSE, in_reply_to=draft.forwards)
     answered = await answered_by(team, caller, as_answer, expects, by_person=by_person)
     if answered.request is None:
-        raise NotFound("no such message")
+        raise NotFound.no_such("message")
     now, stored = team.at(), await team.store.post(caller.tenant, draft.forwards)
     check_answerable(answered.request, caller.agent, now, answered.state)
     if stored is None:
-        raise NotFound("no such message")
+        raise NotFound.no_such("message")
     check_open(stored, now)
     state = answered.received_state if answered.received is not None else answered.state
     return HandedOn(stored, state, answered.request, answered.job)
@@ -113,7 +113,7 @@ async def _forward_effects(
     handed = await handed_on(team, caller, draft, expects, by_person=by_person)
     request, root, tenant = handed.request, handed.root, caller.tenant
     if request.channel_id != placed.channel_id:
-        raise NotFound("no such message")
+        raise NotFound.no_such("message")
     chain = (*handed.chain, caller.agent)
     check_chain(root.sender, chain, placed.recipients or ())
     before = handed.state or new_state(tenant, request, team.limits.retention)
