@@ -79,9 +79,9 @@ def request(method: str, path: str, body: object = None, agent: str = AGENT) -> 
 def parley_up(data: str, program: Sequence[str] = (sys.executable, "-m", "parley.cli.main")) -> Server:
     """`parley up` on a data directory; returns when it has said that it is ready."""
     command = [*program, "up", "--json", "--port", "0", "--data", data]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=_ENVIRONMENT | {"HOME": data, "PARLEY_ADMIN_KEY": KEY}
-    )
+    # As with the reference server, every agent may write on an intent.
+    environment = _ENVIRONMENT | {"HOME": data, "PARLEY_ADMIN_KEY": KEY, "PARLEY_NEW_INTENTS": "open"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     line = process.stdout.readline() if process.stdout else ""
     if not line:
         raise RuntimeError("parley up did not start")

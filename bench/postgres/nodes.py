@@ -79,7 +79,7 @@ def database(bench: Bench, name: str) -> Iterator[Database]:
 def node(home: str, dsn: str = "", **limits: int) -> Node:
     """`parley up`, on a PostgreSQL if one is named; returns when it says that it is ready."""
     command = [sys.executable, "-m", "parley.cli.main", "up", "--json", "--port", "0", "--data", home]
-    environment = _PATH | {"HOME": home, "PARLEY_ADMIN_KEY": KEY}
+    environment = _PATH | {"HOME": home, "PARLEY_ADMIN_KEY": KEY, "PARLEY_NEW_INTENTS": "open"}
     environment |= {f"PARLEY_{limit.upper()}": str(value) for limit, value in limits.items()}
     command += ["--store", dsn] if dsn else []
     os.makedirs(home, mode=0o700)

@@ -92,6 +92,7 @@ def test_the_intent_is_nobodys_in_particular_whoever_the_environment_speaks_for(
 
     intent = the_intent(team.run("workflow", "run", "workflow.yaml"))
 
+    team.stage.patch.delenv("PARLEY_AGENT")
     assert team.said("intent", "show", intent)["created_by"].startswith("admin:")
 
 

@@ -71,7 +71,14 @@ def new_direct(tenant: str, one: str, other: str, now: str) -> DirectRecords:
             for number, agent in enumerate(pair)
         ]
     )
-    access = Access(id=ids.intent_id, tenant_id=tenant, created_by=SYSTEM, policy=AccessPolicy.CLOSED, grants=grants)
+    access = Access(
+        id=ids.intent_id,
+        tenant_id=tenant,
+        created_by=SYSTEM,
+        policy=AccessPolicy.CLOSED,
+        grants=grants,
+        reaches_all=False,
+    )
     channel = Channel(
         id=ids.channel_id,
         tenant_id=tenant,

@@ -224,9 +224,9 @@ async def decide(
             posts.append(governed.post)
         else:
             decided = await _governed(docket, venue, draft, governed, effects, alone=len(drafts) == 1)
-            return _with_newcomers(decided, newcomers)
-    changes = with_channel(with_effects(await _ungoverned(docket, venue, drafts, posts), effects), venue)
-    return _with_newcomers(PendingCommit(changes), newcomers)
+            return _with_newcomers(decided, newcomers) if newcomers else decided
+    decided = PendingCommit(with_channel(with_effects(await _ungoverned(docket, venue, drafts, posts), effects), venue))
+    return _with_newcomers(decided, newcomers) if newcomers else decided
 
 
 def _as_posted(team: Team, caller: Caller, original: PostDraft, person: PersonDecision) -> PostDraft:
@@ -260,7 +260,7 @@ async def _addressees(
 
 def _with_newcomers(decided: PendingCommit, newcomers: Mapping[str, Participant]) -> PendingCommit:
     """The commit, with those who join by its messages; a message that is held or refused lets nobody in."""
-    if not newcomers or not decided.changes.posts or decided.held is not None or decided.refusal is not None:
+    if not decided.changes.posts or decided.held is not None or decided.refusal is not None:
         return decided
     joining = tuple(newcomers.values())
     changes = decided.changes._replace(puts=(*decided.changes.puts, *joining))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from parley.app.team.channels import streams
@@ -396,7 +396,13 @@ async def play(
         assert set(await stream_of(rig, agent)) == world.stream(agent), agent
 
 
+EVERYTHING = [Say(sender, "red", to) for sender in ("red-1", "guest") for to in ADDRESSES]
+
+
 @settings(deadline=None)
+@example({"red": True, "blue": True}, {"red": {"red-1"}, "blue": {"blue-1"}}, set(AGENTS), EVERYTHING[:4])
+@example({"red": True, "blue": False}, {"red": {"red-1"}, "blue": set()}, {"blue-1", "guest"}, EVERYTHING)
+@example({"red": False, "blue": True}, {"red": {"red-1", "red-2"}, "blue": set()}, set(AGENTS), EVERYTHING)
 @given(
     st.fixed_dictionaries({team: st.booleans() for team in TEAMS}),
     st.fixed_dictionaries({team: st.sets(st.sampled_from(AGENTS), max_size=3) for team in TEAMS}),
