@@ -72,9 +72,9 @@ def _listen(args: argparse.Namespace) -> int:
             continue
         is_request = event.name.lower() == _MESSAGE and document.get("message_type") == "request"
         _print(args, screen, document)
+        sys.stdout.flush()  # before the answer: whoever gets that may look here
         if args.run and is_request:
             failed = not _answer(args, connection, document) or failed
-        sys.stdout.flush()
         left -= 1
         if left == 0:
             break
