@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -51,6 +52,10 @@ def sandboxed(stage: Stage, request: pytest.FixtureRequest) -> Stage:
     return stage
 
 
+def ages_left_out(text: str) -> str:
+    return re.sub(r"\b\d+[sm]\b", "AGE", text)
+
+
 @pytest.mark.parametrize(
     ("words", "shown"),
     [
@@ -68,7 +73,7 @@ def test_looking_works(sandboxed: Stage, words: tuple[str, ...], shown: str) -> 
 
     assert (ran.code, ran.err) == (0, "")
     assert shown in ran.out
-    assert ran.out == sandboxed.script(*words).out
+    assert ages_left_out(ran.out) == ages_left_out(sandboxed.script(*words).out)
 
 
 def test_a_message_and_its_thread_can_be_read(sandboxed: Stage) -> None:
