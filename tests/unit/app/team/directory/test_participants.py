@@ -29,6 +29,8 @@ from parley.domain.errors.team import NotMember
 from parley.domain.message.message import Pattern
 from tests.rigs.team import INTENT, Rig, open_rig, with_rig
 
+pytestmark = pytest.mark.both_stores
+
 
 async def joined(rig: Rig, agent: str, intent_id: str = INTENT) -> bool:
     access = await rig.store.get(Access, DEFAULT_TENANT, intent_id)
