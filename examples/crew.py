@@ -3,7 +3,7 @@
     python examples/crew.py                     all of them, with a server in this process: three reports
     python examples/crew.py planner writer      these two, on the server of PARLEY_URL with the key of PARLEY_KEY
 
-    owner ──assigns──> planner ──asks──> a researcher, for each part
+    owner ──assigns──> planner ──asks──> any researcher, for each part
                           └─────asks──> writer ──asks──> critic, until it has no wishes left
 
 Kill any of them, or the server, at any moment: all go on where they were. A handler may then be called again with what
@@ -35,7 +35,7 @@ class Planner(BaseAgent):
             questions = [{"topic": intent.title, "part": part} for part in PARTS]
             findings = await asyncio.gather(
                 *(
-                    channel.ask("role:researcher", question, timeout=PATIENCE_SECONDS, wait_for_responders=True)
+                    channel.ask("any:researcher", question, timeout=PATIENCE_SECONDS, wait_for_responders=True)
                     for question in questions
                 )
             )

@@ -124,8 +124,8 @@ class Step(NamedTuple):
 
     @property
     def doer(self) -> str:
-        """The agent that does it, or `role:ROLE`."""
-        return f"role:{self.role}" if self.role else self.assign
+        """The agent that does it, or `any:ROLE`: one of those who hold the role."""
+        return f"any:{self.role}" if self.role else self.assign
 
 
 class WorkflowPlan(NamedTuple):

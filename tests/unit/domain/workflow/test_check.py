@@ -87,7 +87,7 @@ def test_a_step_without_a_handler_is_done_elsewhere() -> None:
     plan = a_plan(*steps, agents=(ANN, AgentPlan("bob")), channels=(ChannelPlan("talk", ("zoe",)),))
 
     assert found(plan) == []
-    assert plan.remote_doers == ("bob", "zoe", "role:writer")
+    assert plan.remote_doers == ("bob", "zoe", "any:writer")
 
 
 def test_an_input_comes_from_a_step_that_is_done_before_and_gives_it() -> None:

@@ -134,7 +134,7 @@ async def test_a_step_may_go_to_any_holder_of_a_role(server: LiveServer) -> None
         result = await stage.run(HEAD + "workflow: {a: {role: worker, inputs: {n: 1}}}\n")
 
     assert result.or_raise().results == {"a": {"sum": 2}}
-    assert result.steps["a"].agent == "role:worker"
+    assert result.steps["a"].agent == "any:worker"
 
 
 @with_server
@@ -211,6 +211,30 @@ async def test_two_runs_of_one_file_have_their_own_agents_messages_and_results(s
     await asyncio.gather(run("one"), run("two"))
 
     assert heard == {"one": ["one"], "two": ["two"]}
+
+
+@with_server
+async def test_an_agent_of_a_run_takes_no_work_of_another_intent_from_a_queue(server: LiveServer) -> None:
+    stage = await a_stage(server)
+    client = stage.client
+    text = HEAD + (
+        "agents: {ann: {handler: work, role: worker, on_message: [{handler: hear}]}}\nworkflow: {a: {assign: ann}}\n"
+    )
+
+    async def work(step: StepContext) -> None:
+        intent = await client.create_intent("another", status="active", access=["ann", "boss"])
+        boss = client.as_agent("boss")
+        channel = await boss.open_channel(intent.id, "jobs")
+        await boss.send_message(channel.id, None, "any:worker", "request", {"n": 1})
+        await asyncio.sleep(0.2)  # time enough to claim it
+
+    async def hear(message: ChannelMessage) -> None: ...
+
+    result = await stage.run(text, work, hear)
+    jobs = await client.as_agent("ann").claim_jobs("ann", max=1)
+
+    assert result.ok
+    assert [job.data["payload"] for job in jobs] == [{"n": 1}]
 
 
 @with_server

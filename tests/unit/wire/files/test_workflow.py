@@ -251,7 +251,7 @@ agents: {ann: {description: Fetches}}
     fetch, write = plan.steps
     assert (fetch.assign, fetch.inputs, fetch.constraints, fetch.retries) == ("ann", {"limit": 3}, ("be brief",), 2)
     assert [fetch.pauses.after(attempt) for attempt in (1, 2)] == [1.5, 2.0]
-    assert (write.doer, plan.remote_doers) == ("role:writer", ("ann", "role:writer"))
+    assert (write.doer, plan.remote_doers) == ("any:writer", ("ann", "any:writer"))
 
 
 def test_a_feature_that_is_not_there_is_named_once_with_all_its_places() -> None:

@@ -22,7 +22,7 @@ from parley.sdk.agent.process import process_name
 from parley.sdk.agent.server.answered import AnsweredRequests
 from parley.sdk.agent.server.jobs import ClaimedJobs, is_queued
 from parley.sdk.agent.server.progress import Mark, Progress
-from parley.sdk.agent.workplace import Arrival
+from parley.sdk.agent.workplace import Arrival, IntentScope
 from parley.sdk.protocol.event_stream import StreamEvent
 from parley.sdk.protocol.flow import encoded
 from parley.sdk.protocol.refusal import is_temporary
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
     from parley.sdk.agent.agent import Plan
-    from parley.sdk.agent.workplace import IntentScope
     from parley.sdk.client.client import AsyncClient
     from parley.sdk.protocol.failures import Failure
     from parley.wire.api.records.channels import ForwardedRequest
@@ -349,6 +348,8 @@ class ServerWorkplace:
 
     async def claim(self, most: int) -> list[Arrival] | None:
         """Jobs for the roles of the agent, and its own mail where that is shared; None of a server without queues."""
+        if self._scope is not None:  # a queue may hold work of any intent
+            return None
         try:
             claimed = await self.jobs.claim(most)
         except NotFound:
