@@ -46,9 +46,9 @@ class Planner(BaseAgent):
 
 
 def researcher(number: int) -> BaseAgent:
-    """One of several agents that hold the same role."""
+    """One of several that hold the same role. Five seconds after a kill, its question goes to another one."""
 
-    @Agent(f"researcher-{number}", role="researcher")
+    @Agent(f"researcher-{number}", role="researcher", lease=5)
     class Researcher(BaseAgent):
         @on_message(channel="crew", kind="request")
         async def research(self, message: ChannelMessage) -> dict[str, str]:
