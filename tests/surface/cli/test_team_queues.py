@@ -11,6 +11,7 @@ def a_dead_letter(team: Team, role: str) -> tuple[str, str]:
     channel = team.channel()
     with parley.Client(team.server.url, key=team.server.key, agent="codex") as client:
         client.register_agent("codex", role_id=role)
+        client.assign_agent(team.intent, "codex")
         posted = team.said("post", channel, "-a", "claude", "--to", f"any:{role}", "--field", "task=build")
         (job,) = client.claim_jobs("codex")
         client.fail_job("codex", job.id, job.lease, "no disk")

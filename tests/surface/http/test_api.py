@@ -258,7 +258,8 @@ async def test_what_cannot_be_answered_again_says_that_it_was_done(
 
     monkeypatch.setattr(server.rig.store, "commit", lost)
     monkeypatch.setattr(idempotency, "_RUNNING_SECONDS", 0.1)
-    path, body = f"/intents/{INTENT}/agents", {"agent_id": "carol"}
+    await bob.post("/agents/register", {"agent_id": "bob"})
+    path, body = "/agents/bob/heartbeat", dict[str, str]()
     await once(bob, "k1", body, path)
 
     again = await once(bob, "k1", body, path)
@@ -333,7 +334,8 @@ async def test_who_repeats_what_is_still_under_way_gets_the_answer_of_the_first(
     monkeypatch.setattr(server.rig.store, "commit", slow)
     monkeypatch.setattr(server.rig.store, "saved", looking)
     monkeypatch.setattr(idempotency, "_RUNNING_SECONDS", 30.0)
-    path, body = f"/intents/{INTENT}/agents", {"agent_id": "carol"}
+    await bob.post("/agents/register", {"agent_id": "bob"})
+    path, body = "/agents/bob/heartbeat", dict[str, str]()
     beginning = asyncio.ensure_future(once(bob, "k1", body, path))
     await held.wait()
     repeating = asyncio.ensure_future(once(await server.client("bob"), "k1", body, path))

@@ -20,6 +20,7 @@ SHORT = {
     "/tenants",
     "/keys",
     "/roles",
+    "/queues",
     "/suspensions",
     "/subscriptions",
     "/subscriptions/{subscription_id}/attempts",
@@ -178,6 +179,7 @@ def test_every_route_that_lists_is_known_to_be_bounded() -> None:
         "/intents/{intent_id}/tasks",
         "/agents",
         "/timers",
+        "/dead",
         "/approvals",
         "/exchanges",
     }

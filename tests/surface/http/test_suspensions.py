@@ -115,6 +115,7 @@ def test_the_routes_that_a_suspended_agent_reaches_are_its_status_and_those_that
         OWN_STATUS,
         "/channels/{channel_id}/messages",
         "/channels/{channel_id}/messages/{message_id}/reply",
+        "/channels/{channel_id}/messages/{message_id}/forward",
         "/channels/{channel_id}/batch",
         "/channels/{channel_id}/ask",
         "/intents/{intent_id}/channels/{name}/messages",

@@ -18,6 +18,8 @@ from parley.domain.errors.errors import Conflict, NotFound
 from parley.domain.store.changes import TeamChanges
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from parley.app.team.team import Team
     from parley.domain.channel.post import Post
     from parley.domain.directory.callers import Caller
@@ -48,22 +50,22 @@ async def report(team: Team, caller: Caller, agent_id: str, position: int, error
     async def decide() -> TeamChanges:
         before = await team.store.get(Job, caller.tenant, job.id)
         tried = replace(job, version=before.version if before else 0, attempts=min(attempts, _ATTEMPTS_SHOWN_MAX))
-        return TeamChanges(caller.tenant, puts=(buried(tried, error, team.now()),))
+        return TeamChanges(caller.tenant, puts=(buried(tried, error, team.now()),), created_id=job.id)
 
     return await put(team, caller, decide, Job, "dead letter")
 
 
-async def list_page(team: Team, caller: Caller, queue: str, after: str, limit: int) -> list[LetterWithMessage]:
-    """Dead letters that the caller may see, oldest id first, after one."""
-    letters: list[LetterWithMessage] = []
+async def list_page(team: Team, caller: Caller, queue: str, after: str, limit: int) -> AsyncIterator[LetterWithMessage]:
+    """Up to `limit` dead letters that the caller may see, oldest id first, after one; read as they are taken."""
+    left = limit
     while page := await team.store.children(Job, caller.tenant, DEAD, after=after, limit=_PAGE):
         after = page[-1].id
         for job in page:
             if (not queue or job.queue == queue) and await _may_see(team, caller, job):
-                letters.append(await _with_message(team, caller, job))
-                if len(letters) == limit:
-                    return letters
-    return letters
+                yield await _with_message(team, caller, job)
+                left -= 1
+                if not left:
+                    return
 
 
 async def get(team: Team, caller: Caller, job_id: str) -> LetterWithMessage:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from parley.app.team.queues import claims, dead
 from parley.app.team.queues.claims import ClaimWish
 from parley.surfaces.http.http1.message import Response
-from parley.surfaces.http.route import Call, Param, Route, json
+from parley.surfaces.http.listing import json_list
+from parley.surfaces.http.route import Call, Param, Route, encode, json
 from parley.surfaces.http.routes.streams import name_and_data
 from parley.wire.api.queues import ClaimIn, ClaimPatch, DeadLetterIn, claimed_of, letter_of
 from parley.wire.api.records.queues import ClaimedJob, DeadLetter, Job, QueueCounts
@@ -53,11 +54,15 @@ async def report_dead(call: Call) -> Response:
     return json(201, fill_record(Job, await dead.report(call.team, call.caller, call.params["agent_id"], *failure)))
 
 
+async def _reported_again(call: Call, created: str) -> Response:
+    return json(201, fill_record(Job, (await dead.get(call.team, call.caller, created)).job))
+
+
 async def list_dead(call: Call) -> Response:
     limit = call.whole("limit", 100, 1, call.team.limits.page)
     query = (call.query.get("queue", ""), call.query.get("after", ""), limit)
-    letters = await dead.list_page(call.team, call.caller, *query)
-    return json(200, [letter_of(letter.job, letter.post, call.team.at()) for letter in letters])
+    letters = dead.list_page(call.team, call.caller, *query)
+    return await json_list(encode(letter_of(letter.job, letter.post, call.team.at())) async for letter in letters)
 
 
 async def get_dead(call: Call) -> Response:
@@ -130,5 +135,6 @@ ROUTES = (
         _TAG,
         {201: Job},
         body=DeadLetterIn,
+        again=_reported_again,
     ),
 )

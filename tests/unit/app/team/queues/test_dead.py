@@ -24,7 +24,7 @@ pytestmark = pytest.mark.both_stores
 
 async def a_dead_job(rig: Rig, **draft: object) -> Job:
     """A request to any coder that bob could not do."""
-    await rig.intent()
+    await rig.intent(agents=("bob", "carol"))
     await rig.channel()
     await rig.role("coder", "bob", "carol")
     await rig.say("alice", "hard", to="any:coder", pattern=Pattern.REQUEST, **draft)  # type: ignore[arg-type]
@@ -38,16 +38,16 @@ async def test_sender_holders_and_keys_of_the_tenant_see_a_dead_letter_and_nobod
     admin = rig.caller("", KeyKind.ADMIN)
 
     for caller in (rig.caller("alice"), rig.caller("bob"), rig.caller("carol"), admin):
-        (letter,) = await dead.list_page(rig.team, caller, "", "", 10)
+        (letter,) = [each async for each in dead.list_page(rig.team, caller, "", "", 10)]
         # The reader's words are for readers: the sender may be of another org unit.
         error = "" if caller.agent == "alice" else "no disk"
         assert (letter.job.error, letter.post.payload if letter.post else b"") == (error, b'{"text": "hard"}')
     for stranger in (rig.caller("dora"), rig.caller("bob", tenant="other")):
-        assert await dead.list_page(rig.team, stranger, "", "", 10) == []
+        assert [each async for each in dead.list_page(rig.team, stranger, "", "", 10)] == []
         for verb in (dead.get, dead.retry, dead.drop):
             with pytest.raises(NotFound):
                 await verb(rig.team, stranger, job.id)
-    assert await dead.list_page(rig.team, admin, "any:other", "", 10) == []
+    assert [each async for each in dead.list_page(rig.team, admin, "any:other", "", 10)] == []
 
 
 @with_rig
@@ -101,7 +101,7 @@ async def test_queues_are_counted_by_state(rig: Rig) -> None:
 
 @with_rig
 async def test_an_agent_reports_what_it_could_not_deal_with(rig: Rig) -> None:
-    await rig.intent()
+    await rig.intent(agents=("bob", "carol"))
     await rig.channel()
     told = await rig.say("alice", "hard", to="bob")
     other = await rig.say("alice", "secret", to="carol")
@@ -121,7 +121,7 @@ async def test_an_agent_reports_what_it_could_not_deal_with(rig: Rig) -> None:
 
 @with_rig
 async def test_what_ends_its_reader_again_and_again_leaves_the_bookmark(rig: Rig) -> None:
-    await rig.intent()
+    await rig.intent(agents=("bob", "carol"))
     await rig.channel()
     told = await rig.say("alice", "poison", to="bob")
     await rig.say("alice", "fine", to="bob")
@@ -135,13 +135,13 @@ async def test_what_ends_its_reader_again_and_again_leaves_the_bookmark(rig: Rig
 
     assert saved is not None
     assert saved.bookmark.open == (2,)
-    (letter,) = await dead.list_page(rig.team, caller, "bob", "", 10)
+    (letter,) = [each async for each in dead.list_page(rig.team, caller, "bob", "", 10)]
     assert (letter.job.item_id, letter.job.error) == (told.id, "its reader ended 5 times")
 
 
 @with_rig
 async def test_a_process_that_stops_in_good_order_blames_nothing(rig: Rig) -> None:
-    await rig.intent()
+    await rig.intent(agents=("bob", "carol"))
     await rig.channel()
     await rig.say("alice", "slow", to="bob")
     caller = rig.caller("bob")
