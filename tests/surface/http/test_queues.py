@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 import pytest
 
+from parley.domain.directory.access import AccessPolicy
 from tests.rigs.team import CHANNEL, Client, LiveServer, with_server
 
 pytestmark = pytest.mark.both_stores
@@ -61,6 +63,56 @@ async def test_a_repeated_claim_gets_the_same_job_once(server: LiveServer) -> No
 
     assert [job["lease"] for job in again] == [job["lease"] for job in first]
     assert [job["data"]["payload"]["text"] for job in await claim(bob, key="k2")] == ["two"]
+
+
+@with_server
+async def test_a_repeated_claim_gets_its_job_also_when_no_other_waits(server: LiveServer) -> None:
+    alice, bob, _ = await stage(server)
+    await enqueue(alice)
+    first = await claim(bob, key="k1", wait=20)
+    again = await asyncio.wait_for(claim(bob, key="k1", wait=20), 10)
+
+    assert [job["lease"] for job in again] == [job["lease"] for job in first]
+
+
+@with_server
+async def test_a_batch_answers_a_claimed_request_only_once(server: LiveServer) -> None:
+    alice, bob, _ = await stage(server)
+    await enqueue(alice)
+    (job,) = await claim(bob)
+    answer = {"message_type": "response", "correlation_id": job["id"], "lease": job["lease"], "payload": {}}
+
+    refused = await bob.post(f"/channels/{CHANNEL}/batch", {"messages": [answer, answer]})
+
+    assert (refused.status, refused.json["errors"][0]["code"]) == (422, "repeated")
+    assert (await bob.post(f"/channels/{CHANNEL}/batch", {"messages": [answer]})).status == 201
+
+
+@with_server
+async def test_who_has_no_access_does_not_learn_of_a_queued_request(server: LiveServer) -> None:
+    """Neither by its own channel nor by the request's, with or without a lease."""
+    alice, _, _ = await stage(server)
+    await server.rig.intent("intent_2", policy=AccessPolicy.CLOSED, agents=("bob",))
+    await server.rig.channel("chan_2", intent_id="intent_2")
+    body = {"to": "any:coder", "message_type": "request", "payload": {}}
+    queued, unknown = (await alice.post("/channels/chan_2/messages", body)).json["id"], "msg_01ARZ3NDEKTSV4RRFFQ69G5FAV"
+    mallory = await server.client("mallory")
+    intent = (await mallory.post("/intents", {"title": "own"})).json["id"]
+    own = (await mallory.post(f"/intents/{intent}/channels", {"name": "own"})).json["id"]
+
+    async def probe(message_id: str) -> list[tuple[int, bytes]]:
+        answers = []
+        for channel, body in itertools.product(("chan_2", own), ({}, {"lease": "guess"})):
+            path = f"/channels/{channel}/messages"
+            response = {"message_type": "response", "correlation_id": message_id, **body}
+            answers += [
+                await mallory.post(f"{path}/{message_id}/reply", body),
+                await mallory.post(f"{path}/{message_id}/forward", {"to": "mallory", **body}),
+                await mallory.post(path, response),
+            ]
+        return [(answer.status, answer.body) for answer in answers]
+
+    assert await probe(queued) == await probe(unknown)
 
 
 @with_server

@@ -145,3 +145,16 @@ async def test_two_agents_talk_without_an_intent(server: LiveServer) -> None:
     carol = await server.client("carol")
     assert (await carol.get(place)).status == 404
     assert (await alice.patch(f"/channels/{mine['channel_id']}", {"status": "closed"})).status == 403
+
+
+@with_server
+async def test_a_batch_adds_no_partial_answer_beside_another_answer(server: LiveServer) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    asked = await request(alice, metadata={"accepts_partial": True})
+    answer = {"message_type": "response", "correlation_id": asked, "payload": {}}
+    part = {**answer, "metadata": {"partial": "artifact"}}
+
+    refused = await bob.post(f"/channels/{CHANNEL}/batch", {"messages": [answer, part]})
+
+    assert (refused.status, refused.json["errors"][0]["code"]) == (422, "repeated")
+    assert (await alice.get(f"{PLACE}/{asked}/request")).json["state"] == "open"

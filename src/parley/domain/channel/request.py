@@ -148,7 +148,7 @@ def phase_of(request: Post, state: RequestState | None, now: str) -> RequestPhas
         return RequestPhase.ANSWERED
     if request.over(now):
         return RequestPhase.EXPIRED
-    if state is not None and state.forwards and all(map(state.forwarded_by, request.recipients or ("",))):
+    if state is not None and state.forwards and all(map(state.forwarded_by, request.recipients or ())):
         return RequestPhase.FORWARDED
     return RequestPhase.PARTIALLY_ANSWERED if state is not None and state.parts else RequestPhase.OPEN
 

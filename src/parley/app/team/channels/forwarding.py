@@ -49,11 +49,17 @@ class HandedOn(NamedTuple):
 
 
 async def handed_on(
-    team: Team, caller: Caller, draft: PostDraft, expects: list[Expect] | None = None, *, by_person: bool = False
+    team: Team,
+    caller: Caller,
+    channel_id: str,
+    draft: PostDraft,
+    expects: list[Expect] | None = None,
+    *,
+    by_person: bool = False,
 ) -> HandedOn:
-    """The request that a draft hands on. Only who could answer it may do so, and only while it is open."""
+    """The request of this channel that a draft hands on. Only who could answer it may, and only while it is open."""
     as_answer = draft._replace(pattern=Pattern.RESPONSE, in_reply_to=draft.forwards)
-    answered = await answered_by(team, caller, as_answer, expects, by_person=by_person)
+    answered = await answered_by(team, caller, channel_id, as_answer, expects, by_person=by_person)
     if answered.request is None:
         raise NotFound.no_such("message")
     now, stored = team.at(), await team.store.post(caller.tenant, draft.forwards)
@@ -65,9 +71,9 @@ async def handed_on(
     return HandedOn(stored, state, answered.request, answered.job)
 
 
-async def forward_draft(team: Team, caller: Caller, draft: PostDraft) -> PostDraft:
+async def forward_draft(team: Team, caller: Caller, channel_id: str, draft: PostDraft) -> PostDraft:
     """The request that hands another on: it says what that said unless it says something else, and ends with it."""
-    handed = await handed_on(team, caller, draft)
+    handed = await handed_on(team, caller, channel_id, draft)
     request, root = handed.request, handed.root
     wishes, metadata = draft.wishes, draft.metadata
     if request.partial:
@@ -110,10 +116,8 @@ async def _forward_effects(
     team: Team, caller: Caller, draft: PostDraft, placed: Post, expects: list[Expect], *, by_person: bool
 ) -> AnswerEffects:
     """What is noted of a request that is handed on, and of the one that stands for it."""
-    handed = await handed_on(team, caller, draft, expects, by_person=by_person)
+    handed = await handed_on(team, caller, placed.channel_id, draft, expects, by_person=by_person)
     request, root, tenant = handed.request, handed.root, caller.tenant
-    if request.channel_id != placed.channel_id:
-        raise NotFound.no_such("message")
     chain = (*handed.chain, caller.agent)
     check_chain(root.sender, chain, placed.recipients or ())
     before = handed.state or new_state(tenant, request, team.limits.retention)

@@ -48,9 +48,15 @@ class AnswerEffects(NamedTuple):
 
 
 async def answered_by(
-    team: Team, caller: Caller, draft: PostDraft, expects: list[Expect] | None = None, *, by_person: bool = False
+    team: Team,
+    caller: Caller,
+    channel_id: str,
+    draft: PostDraft,
+    expects: list[Expect] | None = None,
+    *,
+    by_person: bool = False,
 ) -> AnsweredRequest:
-    """The request that a draft answers. Whoever claimed it counts as the one who was asked.
+    """The request of this channel that a draft answers. Whoever claimed it counts as the one who was asked.
 
     What a person releases, or says instead, needs no lease: the job ended when the answer was held.
     """
@@ -60,7 +66,8 @@ async def answered_by(
     if request is None and draft.lease:
         # Messages that wait in a queue are kept, even where the channel shows only newer ones.
         request = await team.store.post(caller.tenant, draft.in_reply_to, evicted=True)
-    if request is None:
+    # Before the lease is looked at: of a request in another channel, its caller learns nothing.
+    if request is None or request.channel_id != channel_id:
         return AnsweredRequest(draft)
     state = await team.requests.state(caller.tenant, request, expects)
     asked, job = await _asked(team, caller, draft, request, by_person=by_person)

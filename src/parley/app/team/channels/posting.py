@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 
 _ONE_BY_ONE = Problem("governed", "messages", "messages under the rules are sent one by one")
+_PARTS_ONE_BY_ONE = Problem("repeated", "messages", "partial answers, and answers under one lease, are sent one by one")
 
 _NO_LOCK = nullcontext()
 
@@ -99,6 +100,10 @@ async def post(team: Team, caller: Caller, channel_id: str, draft: PostDraft, me
 async def post_all(team: Team, caller: Caller, channel_id: str, drafts: Sequence[PostDraft]) -> tuple[Post, ...]:
     """Post several messages in one transaction: all of them, or none."""
     check_speaks(caller)
+    # Each is decided by what is stored before: the number of parts, whether there is an answer, the job.
+    answered = [draft.in_reply_to for draft in drafts if draft.pattern is Pattern.RESPONSE]
+    if any((draft.partial or draft.lease) and answered.count(draft.in_reply_to) > 1 for draft in drafts):
+        raise Invalid.because([_PARTS_ONE_BY_ONE])
     ids = tuple([team.new_id("msg") for _ in drafts])
 
     async def attempt() -> PendingCommit:
@@ -196,7 +201,7 @@ async def decide(
     newcomers: dict[str, Participant] = {}
     for original, message_id in zip(drafts, ids, strict=True):
         draft = _as_posted(team, caller, original, person)
-        answered = await answered_by(team, caller, draft, expects, by_person=person is not NOBODY)
+        answered = await answered_by(team, caller, channel.id, draft, expects, by_person=person is not NOBODY)
         draft, request = answered.draft, answered.request
         role, units, joined = await _addressees(docket, caller, venue, sender_view, record, draft, request)
         placed = place(
@@ -377,7 +382,7 @@ async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, dr
     channel, access = await channel_of(team, caller, channel_id)
     sender_view = await sees(team, channel, access, caller)
     answer = draft._replace(pattern=Pattern.RESPONSE, in_reply_to=request_id, to="")
-    answered = await answered_by(team, caller, answer)
+    answered = await answered_by(team, caller, channel_id, answer)
     request = answered.request
     if request is None or request.channel_id != channel_id:
         raise NotFound.no_such("message")

@@ -9,6 +9,7 @@ from parley.app.rules import exchanges as exchange_rules
 from parley.app.rules.recording import withdrawn_entries
 from parley.app.team import system_posts
 from parley.app.team.channels import posting, reading, venues
+from parley.app.team.channels.channels import find_channel
 from parley.app.team.channels.forwarding import forward_draft, next_mark
 from parley.app.team.channels.posting import Held, check_speaks
 from parley.app.team.retry import committed
@@ -72,10 +73,11 @@ async def forward(team: Team, caller: Caller, channel_id: str, draft: PostDraft)
 
     async def attempt() -> posting.PendingCommit:
         # Of what one may not see, one learns nothing. Who has claimed a request shows its lease instead.
+        await find_channel(team, caller, channel_id)
         request = None if draft.lease else (await reading.get(team, caller, channel_id, draft.forwards)).post
         if request is not None and request.pattern is not Pattern.REQUEST:
             raise NotARequest(f"{request.id} is a {request.pattern.value}; only a request is handed on")
-        forwarded = await forward_draft(team, caller, draft)
+        forwarded = await forward_draft(team, caller, channel_id, draft)
         return await posting.decide(
             team, caller, lambda: venues.venue_of(team, caller, channel_id), (forwarded,), (message_id,)
         )
@@ -109,10 +111,15 @@ async def _withdrawal(team: Team, caller: Caller, request: Post, state: RequestS
     changes = await _governed_withdrawal(team, caller, request) if request.exchange_id else TeamChanges(tenant)
     jobs = await _jobs(team, tenant, request)
     forwards = await _forwards(team, tenant, state)
-    handed_on = {forwarding.by for known in (state, *forwards) if known for forwarding in known.forwards}
+    forwardings = [forwarding for known in (state, *forwards) if known for forwarding in known.forwards]
+    handed_on = {forwarding.by for forwarding in forwardings}
+    queued = {forwarding.request_id for forwarding in forwardings if forwarding.to.startswith(QUEUE_PREFIX)}
+    jobs += [job for forward_id in queued if (job := await team.store.get(Job, tenant, forward_id)) is not None]
     # Whoever has it now, and the request as it got it.
-    holders = dict.fromkeys((*(request.recipients or ()), *[job.holder for job in jobs if job.holder]), request.id)
-    holders |= {agent: forward.id for forward in forwards for agent in forward.asked}
+    holders = dict.fromkeys(request.recipients or (), request.id)
+    holders |= {agent: forward.id for forward in forwards if forward.id not in queued for agent in forward.asked}
+    # Of those who could have claimed it, only the one who did.
+    holders |= {job.holder: job.item_id for job in jobs if job.holder}
     asked = {agent: received for agent, received in holders.items() if agent not in handed_on}
     notices = [_notice(team, channel, received, request.sender, agent, now) for agent, received in asked.items()]
     events = [audited(team, channel, notice, PostDraft(notice.pattern, b"")) for notice in notices]

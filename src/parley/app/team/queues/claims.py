@@ -129,6 +129,8 @@ async def claim(team: Team, caller: Caller, agent_id: str, wish: ClaimWish) -> l
                 await sharing.enqueue_mail(team, caller, agent_id, wish.start, wish.most)
             claimer.queues = queues.queues_of(agent_id)
             items = await _take(team, caller, agent_id, wish, queues, claimer)
+            if not items:
+                await _check_key_unused(team, caller)
             left = until - loop.time()
             if items or left <= 0 or team.tail.closing:
                 return items
@@ -142,6 +144,12 @@ async def claim(team: Team, caller: Caller, agent_id: str, wish: ClaimWish) -> l
     finally:
         queues.leave(claimer)
         team.tail.leave(listener)
+
+
+async def _check_key_unused(team: Team, caller: Caller) -> None:
+    """Refuse a repeated claim as stale. One that gets nothing commits nothing, so no commit would find the key used."""
+    if caller.saved is not None and await team.store.saved(caller.saved.scope) is not None:
+        raise Stale("this claim was carried out before")
 
 
 async def _take(

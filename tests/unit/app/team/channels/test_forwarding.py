@@ -292,6 +292,34 @@ async def test_a_claimed_request_is_handed_on_under_its_lease_and_its_job_ends(r
 
 
 @with_rig
+async def test_a_claimed_request_that_was_handed_on_is_shown_as_forwarded(rig: Rig) -> None:
+    await an_open_channel(rig)
+    await rig.role("coder", "bob")
+    request = await asked(rig, "any:coder")
+    (item,) = await claims.claim(rig.team, rig.caller("bob"), "bob", ClaimWish())
+    await handed(rig, request, lease=item.job.lease)
+
+    assert await stands(rig, request) is RequestPhase.FORWARDED
+
+
+@with_rig
+async def test_withdrawing_a_request_that_was_handed_on_to_a_queue_reaches_only_who_claimed_it(rig: Rig) -> None:
+    await an_open_channel(rig)
+    await rig.role("expert", "carol", "dave")
+    request = await asked(rig)
+    forward = await handed(rig, request, "any:expert")
+    (item,) = await claims.claim(rig.team, rig.caller("carol"), "carol", ClaimWish())
+
+    await requests.withdraw(rig.team, rig.caller("alice"), CHANNEL, request.id)
+
+    assert await rig.store.get(Job, DEFAULT_TENANT, item.job.id) is None
+    feed = await rig.store.feed(DEFAULT_TENANT, 0)
+    notices = [item.post for item in feed if item.post is not None and item.post.sender == "system"]
+    assert [notice.recipients for notice in notices] == [("carol",)]
+    assert json.loads(notices[0].payload)["request_id"] == forward.id
+
+
+@with_rig
 async def test_partial_answers_to_what_was_handed_on_go_to_the_first_sender(rig: Rig) -> None:
     await an_open_channel(rig)
     request = await asked(rig, metadata=b'{"accepts_partial":true}', partial=True)
