@@ -65,7 +65,17 @@ def test_the_readmes_agent_answers_from_an_installed_wheel(installed: Path, tmp_
 
         # when it runs, and is asked by the command and by a client
         with running(installed / "python", name, cwd=tmp_path, env=env):
-            asking = ("ask", "questions", "--intent", intent, "--agent", "research", "--to", "data-agent")
+            asking = (
+                "ask",
+                "questions",
+                "--intent",
+                intent,
+                "--agent",
+                "research",
+                "--to",
+                "data-agent",
+                "--wait-for-responders",
+            )
             by_command = json.loads(ran(parley, *asking, "--field", "question=x", "--json", cwd=tmp_path, env=env))
             program = (
                 "import parley, sys\n"
