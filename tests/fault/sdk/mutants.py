@@ -7,6 +7,7 @@ from typing import Any
 
 from parley.domain.errors.errors import Unavailable
 from parley.domain.errors.team import RateLimited
+from parley.sdk.agent.handler_calls import HandlerCalls
 from parley.sdk.agent.runtime import Runtime
 from parley.sdk.agent.server.progress import Mark, Progress
 from parley.sdk.agent.server.workplace import ServerWorkplace
@@ -46,8 +47,8 @@ def done_before_dealt_with() -> None:
 def never_on_record() -> None:
     """The bookmark stays where it was."""
 
-    async def nothing(self: ServerWorkplace) -> None:
-        del self
+    async def nothing(self: ServerWorkplace, *, close: bool = False) -> None:
+        del self, close
 
     _put(ServerWorkplace, "_save", nothing)
 
@@ -90,14 +91,14 @@ def go_on_now() -> None:
 def give_up_at_once() -> None:
     """An answer that cannot be sent now is dropped."""
 
-    async def once(self: Runtime, action: Callable[[], Any]) -> None:
+    async def once(self: HandlerCalls, action: Callable[[], Any]) -> None:
         del self
         try:
             await action()
         except (Unavailable, RateLimited):
             return
 
-    _put(Runtime, "_retry_answer", once)
+    _put(HandlerCalls, "retry_answer", once)
 
 
 MUTANTS: dict[str, Callable[[], None]] = {
