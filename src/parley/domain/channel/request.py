@@ -192,12 +192,15 @@ def with_answer(state: RequestState, answer: Post) -> RequestState:
     return replace(state, parts=state.parts + 1) if answer.partial else replace(state, answered=True)
 
 
-def check_withdrawable(request: Post, agent: str, now: str) -> None:
-    """Refuse a withdrawal unless this agent sent the request and it is open."""
+def check_withdrawable(request: Post, state: RequestState | None, agent: str, now: str) -> None:
+    """Refuse a withdrawal unless this agent sent the request, for itself, and it is open."""
     if request.pattern is not Pattern.REQUEST:
         raise NotARequest(f"{request.id} is a {request.pattern.value}; only a request is withdrawn")
     if agent != request.sender:
         raise NotAsker(f"{request.id} was sent by {request.sender}: only its sender withdraws it")
+    if state is not None and state.root:
+        # Without it nobody could answer the first request any more.
+        raise NotAsker(f"{request.id} hands on {state.root}: only whoever asked first withdraws it")
     check_open(request, now)
 
 

@@ -66,10 +66,10 @@ def test_a_request_stands_where_its_post_and_its_state_say(
     ],
 )
 def test_only_the_sender_of_an_open_request_withdraws_it(request_post: Post, agent: str, now: str, code: str) -> None:
-    check_withdrawable(REQUEST, "alice", NOW)
+    check_withdrawable(REQUEST, None, "alice", NOW)
 
     with pytest.raises(ParleyError) as refused:
-        check_withdrawable(request_post, agent, now)
+        check_withdrawable(request_post, None, agent, now)
 
     assert refused.value.code == code
 

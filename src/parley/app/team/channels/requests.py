@@ -95,7 +95,7 @@ async def withdraw(team: Team, caller: Caller, channel_id: str, request_id: str)
         state = await team.requests.state(caller.tenant, request)
         if state is not None and state.withdrawn_at and caller.agent == request.sender:
             return None
-        check_withdrawable(request, caller.agent, team.at())
+        check_withdrawable(request, state, caller.agent, team.at())
         return await _withdrawal(team, caller, request, state)
 
     await committed(team, caller, decide, "request")

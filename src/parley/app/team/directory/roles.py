@@ -18,6 +18,7 @@ from parley.domain.errors.errors import Conflict, Forbidden, NotFound
 from parley.domain.errors.rules import Suspended
 from parley.domain.errors.team import AgentDeparted
 from parley.domain.record import expecting
+from parley.domain.rules.isolation import are_apart
 from parley.domain.rules.rulebook import concerns
 from parley.domain.rules.suspension import check_not_stopped
 from parley.domain.store.changes import Moved, TeamChanges
@@ -108,6 +109,23 @@ async def unconcerned(
             continue
         reachable.append(agent)
     return tuple(reachable)
+
+
+async def is_kept_from(team: Team, tenant: str, sender: str, agent: str, expects: list[Expect]) -> bool:
+    """Whether an agent for which a message was judged when it was sent may not have it any more: its org unit or the
+    policies changed, or the sender or the pair is suspended. An agent that is suspended itself is refused.
+    """
+    in_force = await rules.in_force(team, tenant, expects)
+    speaker = await rules.party(team, tenant, sender, expects)
+    receiver = await rules.party(team, tenant, agent, expects)
+    check_not_stopped(in_force.stopped, receiver, None)
+    if are_apart(in_force.book, speaker.attributes, receiver.attributes):
+        return True
+    try:
+        check_not_stopped(in_force.stopped, speaker, receiver)
+    except Suspended:
+        return True
+    return False
 
 
 async def registering(

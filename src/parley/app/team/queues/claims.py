@@ -15,7 +15,7 @@ from parley.app.team.channels.streams import Followed, is_visible
 from parley.app.team.directory.agents import check_changes
 from parley.app.team.directory.keys import check_key
 from parley.app.team.directory.participants import participation
-from parley.app.team.directory.roles import unconcerned
+from parley.app.team.directory.roles import is_kept_from, unconcerned
 from parley.app.team.queues import sharing
 from parley.app.team.retry import committed
 from parley.app.team.rules import in_force as rules
@@ -213,16 +213,17 @@ async def _reserve(
     """The next jobs that the rules let this agent have, and what that depends on."""
     entries: list[OpenJob] = []
     refused: list[OpenJob] = []
-    allowed: dict[str, bool] = {}
+    allowed: dict[tuple[str, bool], bool] = {}
     try:
         while len(entries) < most and (entry := queues.reserve(places)) is not None:
             entries.append(entry)
             job = await team.store.get(Job, tenant, entry.id)
-            if job is None or not job.is_role_queue or agent in job.eligible:
+            if job is None or not job.is_role_queue:
                 continue
-            if job.sender not in allowed:
-                allowed[job.sender] = bool(await unconcerned(team, tenant, job.sender, (agent,), expects))
-            if not allowed[job.sender]:
+            key = (job.sender, agent in job.eligible)
+            if key not in allowed:
+                allowed[key] = await _may_have(team, tenant, *key, agent, expects)
+            if not allowed[key]:
                 refused.append(entries.pop())
     except BaseException:
         refused += entries
@@ -231,6 +232,20 @@ async def _reserve(
         for entry in refused:
             queues.give_back(entry)
     return entries
+
+
+async def _may_have(
+    team: Team,
+    tenant: str,
+    sender: str,
+    was_judged: bool,
+    agent: str,
+    expects: list[Expect],
+) -> bool:
+    """Whether an agent may have a job of this sender: one that was judged for it, or that no rule concerns."""
+    if was_judged:
+        return not await is_kept_from(team, tenant, sender, agent, expects)
+    return bool(await unconcerned(team, tenant, sender, (agent,), expects))
 
 
 async def _commit(

@@ -22,6 +22,7 @@ from parley.domain.channel.request import FORWARDS_MAX, RequestPhase
 from parley.domain.content.classification import Classification
 from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.errors.errors import Stale
+from parley.domain.errors.team import NotAsker
 from parley.domain.message.message import Pattern
 from parley.domain.rules.policy import CrossOrg
 from tests.rigs.governed import decide as governed_decide
@@ -234,6 +235,20 @@ async def test_withdrawing_a_request_reaches_whoever_has_it_now(rig: Rig) -> Non
     assert json.loads(notices[0].payload)["request_id"] == second.id
     assert (await refusal(answered(rig, second, "dave"))).code == "request_withdrawn"
     assert await stands(rig, second, "carol") is RequestPhase.WITHDRAWN
+
+
+@with_rig
+async def test_who_handed_a_request_on_cannot_withdraw_it(rig: Rig) -> None:
+    """Nobody could answer the first request any more."""
+    await an_open_channel(rig)
+    request = await asked(rig)
+    forward = await handed(rig, request)
+
+    with pytest.raises(NotAsker, match="only whoever asked first withdraws it"):
+        await requests.withdraw(rig.team, rig.caller("bob"), CHANNEL, forward.id)
+
+    await answered(rig, forward, "carol")
+    assert await stands(rig, request) is RequestPhase.ANSWERED
 
 
 @with_rig

@@ -16,12 +16,13 @@ from parley.app.team.channels.posting import Held
 from parley.app.team.directory import departure
 from parley.app.team.queues import claims
 from parley.app.team.queues.claims import ClaimedItem, ClaimWish
+from parley.app.team.rules import suspensions
 from parley.app.team.work.sweep import sweep
 from parley.domain.channel.channel import Channel, MemberPolicy, Options, closed
 from parley.domain.channel.job import LOST_READERS_MAX, Job, JobState
 from parley.domain.channel.post import Post, PostDraft
 from parley.domain.directory.access import AccessPolicy
-from parley.domain.directory.callers import DEFAULT_TENANT
+from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.errors.errors import Conflict, Forbidden, LeaseLost, NotFound
 from parley.domain.errors.rules import Suspended
 from parley.domain.errors.team import AgentDeparted, MessageExpired, WrongSender
@@ -495,6 +496,25 @@ async def test_only_those_holders_claim_to_whom_the_rules_let_it_go(rig: Rig) ->
     assert job.eligible == to_all.recipients == ("bob",)
     assert await claim(rig, "sam") == []
     assert len(await claim(rig, "bob")) == 1
+
+
+@pytest.mark.parametrize("change", ["moved", "suspended"])
+@with_rig
+async def test_who_is_kept_from_the_sender_after_it_was_posted_does_not_claim_it(rig: Rig, change: str) -> None:
+    await rig.intent(agents=(*WORKERS, "dora", "sam"))
+    await rig.channel()
+    for agent in ("alice", *WORKERS):
+        await place(rig, agent, org_unit="engineering")
+    await rig.role("coder", *WORKERS)
+    await put_policy(rig)
+    await enqueue(rig)
+    if change == "moved":
+        await place(rig, "bob", org_unit="sales")
+    else:
+        await suspensions.suspend(rig.team, rig.caller("", KeyKind.ADMIN), Stopped.PAIR, "alice, bob", "")
+
+    assert await claim(rig, "bob") == []
+    assert len(await claim(rig, "carol")) == 1
 
 
 @with_rig
