@@ -45,7 +45,7 @@ from parley.domain.directory.intent import (
     check_version,
     patched,
 )
-from parley.domain.errors.errors import Invalid, NotFound, Problem
+from parley.domain.errors.errors import Forbidden, Invalid, NotFound, Problem
 from parley.domain.errors.team import QuotaExceeded
 from parley.domain.record import expecting
 from parley.domain.store.changes import TeamChanges
@@ -236,6 +236,9 @@ async def set_status(
 
     async def decide() -> TeamChanges:
         intent, _, expects = await intent_access(team, caller, intent_id, Permission.WRITE)
+        if intent.created_by == SYSTEM and not caller.all_seeing:
+            # Of two agents that talk directly, neither ends that for the other.
+            raise Forbidden("this intent belongs to the server: only an admin changes its status")
         check_version(intent, version)
         check_move(intent.status, status)
         changed = replace(intent, status=status, updated_at=team.at())

@@ -17,7 +17,7 @@ from parley.domain.channel.direct import direct_ids
 from parley.domain.channel.post import Post, PostDraft
 from parley.domain.directory.access import Access
 from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus, KeyKind
-from parley.domain.directory.intent import Intent, IntentCount
+from parley.domain.directory.intent import Intent, IntentCount, IntentStatus
 from parley.domain.message.message import Pattern
 from parley.domain.rules.policy import CrossOrg
 from tests.rigs.governed import place, put_policy, refusal
@@ -136,6 +136,17 @@ async def test_the_two_can_let_nobody_else_in(rig: Rig) -> None:
     assert channel is not None
     assert access is not None
     assert channel.created_by == access.created_by == "system"
+
+
+@with_rig
+async def test_neither_of_the_two_ends_their_intent(rig: Rig) -> None:
+    await two(rig)
+    said = delivered(await say(rig, "alice", "bob"))
+
+    ending = intents.set_status(rig.team, rig.caller("alice"), said.intent_id, None, IntentStatus.COMPLETED)
+
+    assert (await refusal(ending)).code == "forbidden"
+    delivered(await say(rig, "bob", "alice"))
 
 
 @with_rig
