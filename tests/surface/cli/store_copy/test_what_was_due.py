@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 def a_channel(node: Node) -> str:
     with node.connection("alice") as alice:
-        intent = alice.post("intents", body={"title": "To move"})["id"]
+        intent = alice.post("intents", body={"title": "To move", "access": ["bob"]})["id"]
         made: str = alice.post("intents", intent, "channels", body={"name": "talk"})["id"]
         return made
 
