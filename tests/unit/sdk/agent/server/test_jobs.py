@@ -17,6 +17,7 @@ from parley.sdk.agent.decorators import on_message
 from parley.sdk.agent.running import serve_agents
 from parley.sdk.agent.server.workplace import ServerWorkplace
 from parley.wire.api.records.channels import ChannelMessage
+from parley.wire.api.records.queues import ClaimedJob
 from tests.fault.sdk.door import Door
 from tests.rigs.team import CHANNEL, LiveServer, soon, with_server
 from tests.unit.sdk.agent.at_work import Ear, at_work, client_of
@@ -119,7 +120,7 @@ async def test_a_handler_whose_lease_is_lost_is_cancelled(server: LiveServer, ea
         await soon(lambda: bool(slow.seen))
         (job,) = await server.rig.store.children(Job, DEFAULT_TENANT, "open")
         client = await client_of(server, "b")
-        taken = []
+        taken: list[ClaimedJob] = []
         while not taken:  # it may have extended its lease just before
             server.rig.clock.pass_by(seconds=2)  # as if it had fallen silent
             taken = await client.claim_jobs("b")
