@@ -251,4 +251,4 @@ def _says(text: str) -> dict[str, object]:
 
 
 def _asks(text: str) -> dict[str, object]:
-    return {"payload": {"text": text}, "to": "bob", "timeout": PATIENCE - 5}
+    return {"payload": {"text": text}, "to": "bob", "timeout": PATIENCE - 5, "wait_for_responders": True}

@@ -70,7 +70,7 @@ def timed(ask: Callable[[], Answer]) -> tuple[float, Answer]:
 def waiting(group: Group, channel: str, pool: ThreadPoolExecutor) -> tuple[Future[Answer], Future[Answer]]:
     """Somebody who waits for news, and somebody who waits for an answer."""
     polls = pool.submit(group.voice(A, "bob").get, f"/channels/{channel}/messages?wait=60&since=1")
-    asks = {"payload": {"text": "Anybody?"}, "to": "bob", "timeout": 60}
+    asks = {"payload": {"text": "Anybody?"}, "to": "bob", "timeout": 60, "wait_for_responders": True}
     asked = pool.submit(group.voice(A, "alice").post, f"/channels/{channel}/ask", asks)
     until(lambda: len(group.voice(B, "bob").texts(channel)) == 1, "the channel is there")
     assert not polls.done()

@@ -49,7 +49,7 @@ class Known:
 
     def __init__(self, session: requests.Session, url: str) -> None:
         api = f"{url}/api/v1"
-        self.intent_id = session.post(f"{api}/intents", json={"title": "t"}).json()["id"]
+        self.intent_id = session.post(f"{api}/intents", json={"title": "t", "access": "open"}).json()["id"]
         channel = session.post(f"{api}/intents/{self.intent_id}/channels", json={"name": "c"})
         self.channel_id = channel.json()["id"]
         said: dict[str, Any] = {"to": "alice", "message_type": "request", "payload": {}}

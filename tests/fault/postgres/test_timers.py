@@ -22,7 +22,7 @@ def test_timers_come_once_whichever_node_is_killed(tmp_path: Path, dsn: str, see
     with several(tmp_path, dsn, 2) as nodes:
         urls = [node.url for node in nodes]
         with parley.Client(urls, key=ADMIN_KEY, agent="alice", patience=60) as alice:
-            channel = alice.open_channel(alice.create_intent("Timers").id, "later")
+            channel = alice.open_channel(alice.create_intent("Timers", access=["bob"]).id, "later")
             waiting = [
                 alice.schedule_message(channel.id, to="bob", payload={"n": n}, after=chance.uniform(0.5, 10))
                 for n in range(TIMERS)

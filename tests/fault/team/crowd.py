@@ -59,10 +59,12 @@ class Crowd:
         while self._clients:
             await self._clients.pop().close()
 
-    async def open_channel(self) -> None:
-        """An intent and a channel that keeps everything."""
+    async def open_channel(self, *listeners: str) -> None:
+        """An intent and a channel that keeps everything; what is said to everyone reaches these agents."""
         founder = self.client("founder")
         intent = (await founder.post("/intents", {"title": "a crowd", "access": "open"})).json
+        for agent in listeners:
+            await founder.post(f"/intents/{intent['id']}/agents", {"agent_id": agent})
         made = await founder.post(
             f"/intents/{intent['id']}/channels", {"name": "hall", "options": {"max_messages": 10**6}}
         )

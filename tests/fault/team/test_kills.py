@@ -141,7 +141,7 @@ def test_every_one_of_many_streams_gets_everything_over_kills(tmp_path: Path, fu
 
     async def play() -> list[Stream]:
         crowd = Crowd(server.port, 1)
-        await crowd.open_channel()
+        await crowd.open_channel("listener")
         wanted = each * (kills + 1)
         followed = [Stream("listener") for _ in range(streams)]
         clients = [crowd.client("listener") for _ in range(streams)]

@@ -22,7 +22,7 @@ def test_timers_outlive_kills_and_come_once(tmp_path: Path, seed: int) -> None:
     server.start()
     try:
         with parley.Client(server.url, key=ADMIN_KEY, agent="alice", patience=60) as alice:
-            channel = alice.open_channel(alice.create_intent("Timers").id, "later")
+            channel = alice.open_channel(alice.create_intent("Timers", access=["bob"]).id, "later")
             waiting = [
                 alice.schedule_message(channel.id, to="bob", payload={"n": n}, after=chance.uniform(0.5, 8))
                 for n in range(TIMERS)
