@@ -90,6 +90,8 @@ class Known:
             timeout = case.body.get("timeout", 30 if case.path.endswith("/ask") else None)
             if isinstance(timeout, int | float):
                 case.body["timeout"] = 0.01
+            if isinstance(case.body.get("wait"), int | float):
+                case.body["wait"] = 0.01
         if case.headers and "X-Agent-ID" in case.headers:
             case.headers["X-Agent-ID"] = "alice"
 
