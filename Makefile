@@ -20,7 +20,7 @@ BOOTSTRAP = $(PYTHON) tools/bootstrap.py $(1)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools run story test system stores postgres lint types imports check fault bench docs clean
+.PHONY: help setup tools wheel run story test system stores postgres counts lint types imports check fault harness mcp bench docs clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
@@ -30,6 +30,9 @@ setup: ## Make .venv with what runs, and the command .venv/bin/parley (PYTHON=..
 
 tools: ## Add the development tools to .venv
 	@$(call BOOTSTRAP,--tools)
+
+wheel: setup ## Build the package: dist/agent_parley-VERSION-py3-none-any.whl
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 run: setup ## Start the server (Ctrl-C ends it)
 	$(BIN)/parley up
@@ -49,6 +52,9 @@ stores: tools ## Repeat on PostgreSQL what a store could do differently
 postgres: tools ## Repeat every test that has a server's store behind it on PostgreSQL
 	$(PYTEST) --store postgres $(WITH_STORE)
 
+counts: tools ## Compare what requests and commands execute with what is recorded
+	$(BIN)/python -m bench count
+
 lint: tools ## Check style and formatting
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
@@ -61,10 +67,18 @@ imports: tools ## Check who may import whom
 	$(BIN)/lint-imports
 
 check: QUICK := --hypothesis-profile=ci
-check: lint types imports test system stores ## Run all of the above but postgres: what CI runs
+check: lint types imports test system stores counts ## Run all of the above but postgres: what CI runs
 
 fault: tools ## Run the fault tests at full length
 	PARLEY_FAULT=full $(BIN)/pytest -n auto -m fault tests/fault tests/fuzz
+
+harness: tools ## Run the real coding agents without a network, with a scripted model (fetches them once: 400 MB)
+	$(BIN)/python -m tests.harness.isolation $(BIN)/pytest -n auto --dist worksteal tests/harness
+
+mcp: tools ## Let the official MCP client talk to Parley (fetches it once: 70 MB)
+	@test .venv-mcp/lock -nt requirements/mcp.txt || { $(BIN)/python -m venv --clear .venv-mcp && \
+		.venv-mcp/bin/pip install --quiet --require-hashes -r requirements/mcp.txt && touch .venv-mcp/lock; }
+	$(BIN)/pytest tests/mcp_client
 
 bench: tools ## Measure, side by side with the peers
 	$(BIN)/python -m bench
@@ -72,7 +86,8 @@ bench: tools ## Measure, side by side with the peers
 docs: tools ## Regenerate the blocking client and the reference
 	$(BIN)/python tools/gen_client.py
 	$(BIN)/python tools/gen_docs.py
+	$(BIN)/python tools/gen_examples.py
 
 clean: ## Remove .venv, caches and build results
-	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .venv-mcp .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

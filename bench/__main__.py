@@ -3,7 +3,9 @@
 `mailbox` is everything beside oacp-cli, `channels` everything beside the OpenIntent server and SDK, `governance` what
 the rules cost beside doing without them, `sdk` how fast agents are, `postgres` many nodes on one PostgreSQL.
 `--quick`, or PARLEY_BENCH=quick, takes about a minute for the channels. Exit code 1 when a goal is missed.
-`python -m bench against TREE` compares this checkout with another one of Parley, for example an earlier release.
+`python -m bench against TREE` compares this checkout with another one of Parley, for example an earlier release;
+`python -m bench count` with what was recorded of it, and `python -m bench record` records it. `--record` keeps the
+summary of a run. `python -m bench page` writes what is recorded into docs/explanation/speed.md.
 """
 
 from __future__ import annotations
@@ -20,15 +22,19 @@ from pathlib import Path
 
 import parley
 from bench import against, cold_inbox, cold_send, durable_send, listing, next_done, reading, senders, start
-from bench.channels import asks, posts, pushes, sdk_asks, server_start, volume
+from bench.channels import asks, hidden, posts, pushes, sdk_asks, server_start, volume
+from bench.counts import record
 from bench.figures import Figure, table
 from bench.governance import decisions, sends, verifying
 from bench.measure import Runner
 from bench.postgres import drivers, latency, queues, sharding, subscribers, throughput
 from bench.postgres import volume as stored
+from bench.report import page, picture
+from bench.report import run as report
 from bench.sdk import agents, transports
 from bench.sdk import asks as agent_asks
 from bench.workspace import Bench, check_shape
+from parley.domain.version import VERSION
 
 # Those that make and remove many files come last: file systems remember it for a while.
 _MAILBOX: dict[str, Callable[[Bench], list[Figure]]] = {
@@ -46,6 +52,7 @@ _CHANNELS: dict[str, Callable[[Bench], list[Figure]]] = {
     "server_start": server_start.run,
     "posts": posts.run,
     "volume": volume.run,
+    "hidden": hidden.run,
     "asks": asks.run,
     "sdk_asks": sdk_asks.run,
     "pushes": pushes.run,
@@ -77,13 +84,26 @@ _GROUPS = {
     "sdk": list(_SDK),
     "postgres": list(_POSTGRES),
 }
+
+
+def _record(arguments: list[str]) -> int:
+    """Record, and show it on the page that shows the records."""
+    return record.record_main(arguments) or page.main([])
+
+
+_VERBS = {
+    "against": against.main,
+    "count": record.count_main,
+    "page": page.main,
+    "record": _record,
+}
 # Ignored by git, and on the file system of the repository: a /tmp in memory would make every sync free.
 _SCRATCH = Path(__file__).parent / "results" / "local"
 
 
 def main(arguments: list[str]) -> int:
-    if arguments[:1] == ["against"]:
-        return against.main(arguments[1:])
+    if arguments[:1] and arguments[0] in _VERBS:
+        return _VERBS[arguments[0]](arguments[1:])
     args = _parser().parse_args(arguments)
     quick = args.quick or os.environ.get("PARLEY_BENCH") == "quick"
     chosen = [name for choice in args.benches or _GROUPS for name in _GROUPS.get(choice, [choice])]
@@ -100,6 +120,14 @@ def main(arguments: list[str]) -> int:
     finally:
         shutil.rmtree(folder)
         print(f"\n{table(figures)}\n")
+    entries = report.entries_of(figures, VERSION)
+    if entries:
+        drawing = _SCRATCH / "speed.svg"
+        drawing.write_text(picture.draw(entries))
+        print(f"{report.table(entries)}\n\nDrawn in {drawing}")
+    if args.record:
+        report.save(entries)
+        page.main([])
     print(f"Medians of runs in turns, ratios of neighbours; judged by these. Load now: {os.getloadavg()[0]:.1f}")
     if args.json:
         Path(args.json).write_text(json.dumps([figure.as_json() for figure in figures], indent=1) + "\n")
@@ -122,6 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("benches", nargs="*", choices=[*names, []], metavar="BENCH", help=", ".join(names))
     parser.add_argument("--quick", action="store_true", help="a fifth of the repetitions")
     parser.add_argument("--json", metavar="FILE", help="also write every single measurement")
+    parser.add_argument("--record", action="store_true", help="keep the summary for docs/explanation/speed.md")
     parser.add_argument("--no-fail", action="store_true", help="exit 0 even when a goal is missed")
     return parser
 

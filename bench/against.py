@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import compileall
 import os
-import struct
 import sys
 import tempfile
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from typing import NamedTuple
 from bench.channels import posts
 from bench.channels.processes import Server, Worker, load, parley_up
 from bench.cold_send import MESSAGE
+from bench.counts.counter import Counter
 from bench.governance import sends
 from bench.measure import Runner
 from bench.workspace import READER, SENDER, Bench, fill, parley
@@ -42,27 +42,13 @@ class Tree(NamedTuple):
     """A checkout of Parley."""
 
     source: str
-    counter: str
+    counter: Counter
 
     @property
     def program(self) -> list[str]:
         """`parley` of this checkout, as its console script runs it."""
         script = f"import sys; sys.path[0] = {self.source!r}; from parley.cli.main import entry; entry()"
         return [sys.executable, "-c", script]
-
-    @property
-    def counted(self) -> list[str]:
-        """The same, counting its calls."""
-        return [sys.executable, str(_ROOT / "bench" / "counted.py"), self.source, self.counter]
-
-    @property
-    def calls(self) -> int:
-        """The calls counted so far."""
-        (calls,) = struct.unpack("Q", Path(self.counter).read_bytes())
-        return int(calls)
-
-    def clear_calls(self) -> None:
-        Path(self.counter).write_bytes(bytes(8))
 
 
 # What a measurement gives for one side: CPU seconds or calls.
@@ -77,10 +63,10 @@ def main(arguments: list[str]) -> int:
         return 2
     _SCRATCH.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="against-", dir=_SCRATCH) as folder:
-        trees = [Tree(f"{tree}/src", f"{folder}/calls-{number}") for number, tree in enumerate((_ROOT, other))]
-        for tree in trees:
-            compileall.compile_dir(f"{tree.source}/parley", quiet=1)
-            tree.clear_calls()
+        sources = [f"{tree}/src" for tree in (_ROOT, other)]
+        trees = [Tree(source, Counter(f"{folder}/calls-{number}", source)) for number, source in enumerate(sources)]
+        for source in sources:
+            compileall.compile_dir(f"{source}/parley", quiet=1)
         bench = Bench(folder, Runner(folder), args.quick)
         for line in _table(_measure_posts(bench, trees) | _measure_cold(bench, trees), _count(bench, trees)):
             print(line)
@@ -169,23 +155,25 @@ def _count(bench: Bench, trees: list[Tree]) -> dict[str, list[float]]:
     print("  calls ...", flush=True)
     figures: dict[str, list[float]] = {name: [] for name in _FIGURES}
     for number, tree in enumerate(trees):
-        with load() as clients, parley_up(f"{bench.folder}/counted-{number}", tree.counted) as server:
+        with load() as clients, parley_up(f"{bench.folder}/counted-{number}", tree.counter.program) as server:
             for name, prepare in _REQUESTS.items():
                 request = prepare(server)
                 figures[name].append(min(_post_calls(clients, server, tree, request) for _ in range(_COUNTS)))
-    for name, commands in _commands(bench, "counted", [tree.counted for tree in trees]).items():
+    for name, commands in _commands(bench, "counted", [tree.counter.program for tree in trees]).items():
         for tree, command in zip(trees, commands, strict=True):
             bench.runner.run(command)  # the first one creates files
-            tree.clear_calls()
-            bench.runner.run(command)
-            figures[name].append(float(tree.calls))
+            before = tree.counter.counts.calls
+            with tree.counter.running():
+                bench.runner.run(command)
+            figures[name].append(float(tree.counter.counts.calls - before))
     return figures
 
 
 def _post_calls(clients: Worker, server: Server, tree: Tree, request: str) -> float:
-    before = tree.calls
-    clients.do("in_order", port=server.port, request=request, times=_COUNTED_POSTS)
-    return (tree.calls - before) / _COUNTED_POSTS
+    before = tree.counter.counts.calls
+    with tree.counter.running():
+        clients.do("in_order", port=server.port, request=request, times=_COUNTED_POSTS)
+    return (tree.counter.counts.calls - before) / _COUNTED_POSTS
 
 
 def _table(cpu: dict[str, list[list[float]]], calls: dict[str, list[float]]) -> list[str]:

@@ -12,6 +12,12 @@ from bench.measure import Sample
 _UNITS = {"s": (1.0, 2), "ms": (1e3, 1), "us": (1e6, 1), "MB": (1.0, 0), "/s": (1.0, 0)}
 
 
+# What stands beside Parley in the summary: peers, limits that no server can pass, and Parley itself without something.
+REFERENCE, SDK, OACP = "reference in memory", "reference SDK and server", "oacp-cli"
+ECHO, COMMITS, PGBENCH = "bare ASGI echo", "bare group commit", "pgbench"
+PLAIN, ONE_NODE = "the same, not governed", "one node"
+
+
 class Goal(NamedTuple):
     """A bound on a figure: at least (`>=`), at most (`<=`) or below (`<`) a number."""
 
@@ -39,6 +45,9 @@ class Figure(NamedTuple):
     goal: Goal | None = None
     # How a ratio is told: how many times faster we are, or how many times the other's time we take.
     faster: bool = True
+    # For the summary: the row that it belongs to, and what stands beside Parley there. Empty: not in the summary.
+    row: str = ""
+    peer: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -101,10 +110,10 @@ def _row(figure: Figure) -> tuple[str, ...]:
     theirs = figure.theirs
     return (
         figure.what,
-        _shown(figure.ours.middle, figure.unit),
-        _shown(figure.best(figure.ours), figure.unit),
-        _shown(theirs.middle, figure.unit) if theirs else "",
-        _shown(figure.best(theirs), figure.unit) if theirs else "",
+        shown(figure.ours.middle, figure.unit),
+        shown(figure.best(figure.ours), figure.unit),
+        shown(theirs.middle, figure.unit) if theirs else "",
+        shown(figure.best(theirs), figure.unit) if theirs else "",
         f"{figure.ratio:.2f}x" if figure.ratio else "",
         f"{figure.least_ratio:.2f}x" if figure.least_ratio else "",
         str(figure.goal) if figure.goal else "",
@@ -112,6 +121,7 @@ def _row(figure: Figure) -> tuple[str, ...]:
     )
 
 
-def _shown(value: float, unit: str) -> str:
+def shown(value: float, unit: str) -> str:
+    """A measured value in its unit, as people read it."""
     factor, digits = _UNITS[unit]
     return f"{value * factor:,.{digits}f} {unit}"

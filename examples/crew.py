@@ -1,7 +1,7 @@
 """A crew that writes reports: a planner, three researchers, a writer and a critic.
 
     python examples/crew.py                     all of them, with a server in this process: three reports
-    python examples/crew.py planner writer      these two, on the server of PARLEY_URL with the key of PARLEY_KEY
+    python examples/crew.py planner writer      these two, on the server of your saved login (or of PARLEY_URL)
 
     owner ──assigns──> planner ──asks──> any researcher, for each part
                           └─────asks──> writer ──asks──> critic, until it has no wishes left
@@ -92,7 +92,7 @@ def main() -> None:
         owner = team.client("owner")
         intents = [owner.create_intent(topic, status="active") for topic in ("Tea", "Rail", "Ink")]
         for intent in intents:
-            for agent in agents:
+            for agent in reversed(agents):  # the planner last: it begins at once, and asks the others
                 owner.assign_agent(intent.id, agent.name)
         team.wait_until(lambda: len(owner.list_intents("completed")) == len(intents), timeout=30)
         for intent in intents:

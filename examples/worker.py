@@ -25,8 +25,9 @@ def main(project: str, *, once: bool) -> None:
                 continue
             print(f"{message.priority} {message.kind} from {message.sender}: {message.subject}", flush=True)
             if message.kind in ANSWERED:  # never answer a notification: two polite workers would not stop
-                mailbox.reply(message.id, body=f"{mailbox.agent} has seen to it.")
-            mailbox.done(message.id)  # last: until now a crash gives the message back
+                mailbox.reply(message.id, body=f"{mailbox.agent} has seen to it.")  # finishes it in the same commit
+            else:
+                mailbox.done(message.id)  # last: until now a crash gives the message back
 
 
 if __name__ == "__main__":

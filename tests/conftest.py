@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import itertools
 import logging
+import os
 from collections.abc import Generator, Iterator
 
 import hypothesis
 import pytest
 
 from tests.rigs import chosen_store
+from tests.rigs.memory import roomy_folder
 
 _finished = itertools.count(1)
 
@@ -27,8 +29,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)  # before Hypothesis loads the profile that it was told
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--hypothesis-profile") == "dev":
-        hypothesis.settings.register_profile("dev", max_examples=25)
+        # As its profile for CI has it: that a busy machine is slow says nothing about a test.
+        slow = (hypothesis.HealthCheck.too_slow,)
+        hypothesis.settings.register_profile("dev", max_examples=25, deadline=None, suppress_health_check=slow)
     chosen_store.choose(config.getoption("store"))
+    folder = roomy_folder()
+    if folder is not None:
+        # Where pytest makes the folders of tests. What breaks disks makes disks of its own.
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_saved_logins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the logins of whoever runs the tests out of them, and those of the tests out of that person's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        yield
 
 
 @pytest.fixture
@@ -70,7 +86,12 @@ def _logging_state() -> dict[str, tuple[int, bool, bool, tuple[logging.Handler, 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What is about a file of SQLite has nothing to say about PostgreSQL."""
+    """Modules with slow tests come first, so that no worker is left with them at the end.
+
+    What is about a file of SQLite has nothing to say about PostgreSQL.
+    """
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
     if not chosen_store.is_postgres():
         return
     about_files = [item for item in items if item.get_closest_marker("sqlite_only")]

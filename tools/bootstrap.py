@@ -78,7 +78,8 @@ def install(lock: Path) -> int:
         print(f"setup: Python cannot make a virtual environment; {how_to_get_venv()}", file=sys.stderr)
         return 1
     steps = [
-        ["--require-hashes", "--requirement", str(lock)],
+        # A lock names everything that is needed, and leaves out what is not.
+        ["--no-deps", "--require-hashes", "--requirement", str(lock)],
         ["--no-deps", "--no-build-isolation", "--editable", str(ROOT)],
     ]
     for step in steps:

@@ -27,6 +27,7 @@ WORDS = (
     (r"\b(Closing)?Async(?=[A-Z])", r"\1"),
     (r"\bsdk\.transport\.asynchronous\b", "sdk.transport.blocking"),
     (r"\basyncio\b", "time"),
+    (r"\bconnect_async\b", "connect"),
     (r"\b__a(enter|exit)__", r"__\1__"),
     (r"\baclos(e|ing)\b", r"clos\1"),
 )

@@ -46,10 +46,10 @@ REQUEST = {
     "parse",
     "render",
 }
-WRITE = {"TeamWriter.submit", "SqliteWriter.commit", "Transaction.take", "post_to_row"}
+WRITE = {"TeamWriter.submit", "SqliteWriter.commit", "SqliteWriter.submit", "Transaction.take", "post_to_row"}
 STREAM = {"Tail.publish", "shows", "is_visible", "posted"}
 LANDMARKS = {
-    "post": {*REQUEST, *WRITE, *STREAM, "draft_of", "view", "place", "in_force"},
+    "post": {*REQUEST, *WRITE, *STREAM, "draft_of", "view", "place", "in_force", "DecisionCache.find"},
     "governed": {*REQUEST, *WRITE, "place", "judge"},
     "denied": {*REQUEST, *WRITE, "place", "judge"},
     "held": {*REQUEST, *WRITE, "place", "judge"},

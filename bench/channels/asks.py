@@ -14,7 +14,7 @@ from bench.figures import Figure, Goal
 from bench.measure import Sample
 from bench.workspace import Bench
 
-_GOAL = Goal("<=", 5.0, "ms")
+_GOAL = Goal("<=", 3.0, "ms")
 _MISSING_GOAL = Goal("<=", 10.0, "ms")
 _ANSWERER = "answerer"
 _OTHERS = 1_000

@@ -178,6 +178,7 @@ async def main() -> None:
         "closed_loop": closed_loop,
         "in_order": in_order,
         "push": talk.push,
+        "beside_streams": talk.beside_streams,
         "ask": talk.ask,
     }
     loop = asyncio.get_running_loop()

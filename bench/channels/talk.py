@@ -9,9 +9,11 @@ from typing import cast
 
 import msgspec
 
-from bench.channels.load import Client, Job, Result, connect, summary
+from bench.channels.load import Client, Job, Result, connect, in_order, summary
 
 _SETTLE_SECONDS = 0.2
+# Between two streams: opening them as fast as they are answered would be a load of its own.
+_PAUSE_SECONDS = 0.1
 
 
 class Follower(asyncio.Protocol):
@@ -55,6 +57,44 @@ async def push(job: Job) -> Result:
     follower.close()
     client.close()
     return summary(times)
+
+
+class _CatchUp(asyncio.Protocol):
+    """A stream until it says how far it has come, after its greeting; the time that took."""
+
+    def __init__(self, request: bytes) -> None:
+        self._request = request
+        self._received = b""
+        self._began = time.perf_counter()
+        self.caught_up: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        cast("asyncio.Transport", transport).write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if self._received.count(b"\nid: ") > 1 and not self.caught_up.done():
+            self.caught_up.set_result(time.perf_counter() - self._began)
+
+
+async def beside_streams(job: Job) -> Result:
+    """One request, so many times over, while another client opens a stream now and then; none if none is named."""
+    taken: list[float] = []
+
+    async def follow() -> None:
+        while True:
+            stream = _CatchUp(job["follow"].encode())
+            transport, _ = await asyncio.get_running_loop().create_connection(lambda: stream, "127.0.0.1", job["port"])  # noqa: B023  # called at once
+            taken.append(await stream.caught_up)
+            transport.close()
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    following = asyncio.ensure_future(follow()) if job["follow"] else None
+    await asyncio.sleep(_SETTLE_SECONDS)
+    result = await in_order(job)
+    if following is not None:
+        following.cancel()
+    return result | {"stream": sum(taken) / len(taken) if taken else 0.0}
 
 
 async def ask(job: Job) -> Result:

@@ -39,7 +39,7 @@ def run(bench: Bench) -> list[Figure]:
     grown = f"memory, {most:,} messages over {long:,}"
     return [
         Figure("volume", f"new in a channel of {long:,} over one of 10", "ms", of_many, of_few, _SAME, False),
-        Figure("volume", "memory, idle", "MB", Sample((idle,)), goal=_MEMORY),
+        Figure("volume", "memory, idle", "MB", Sample((idle,)), goal=_MEMORY, row="memory of a server at rest"),
         Figure("volume", "memory, 1,000 messages", "MB", Sample((thousand,))),
         Figure("volume", grown, "MB", Sample((end,)), Sample((filled,)), flat, faster=False),
     ]

@@ -9,7 +9,7 @@ from typing import Any
 from bench.channels.load import CONVERSATION
 from bench.channels.posts import TEXT, of
 from bench.channels.processes import AGENT, Server, Worker, load, parley_up, request
-from bench.figures import Figure, Goal
+from bench.figures import PLAIN, Figure, Goal
 from bench.measure import Sample
 from bench.workspace import Bench
 
@@ -17,7 +17,7 @@ ANSWERER = "answerer"
 # As many as the load can say, and three rounds as always.
 POLICY = "agent-to-agent:\n  enabled: true\n  max_rounds: 3\n  pair_budget: 1000000\n"
 _WARM = 0.2
-_GOALS = {16: Goal("<=", 1.5, "x")}
+_GOALS = {16: Goal("<=", 1.6, "x")}
 
 Result = dict[str, Any]
 Turn = Callable[[int, float], Result]
@@ -93,8 +93,10 @@ def _figures(connections: int, results: list[list[Result]]) -> list[Figure]:
     name = "sends"
     with_s = f"{connections} connection{'s' if connections > 1 else ''}"
     goal = _GOALS.get(connections)
+    row = f"governed POST, {with_s}"
+    what = f"governed post over a plain one, {with_s}"
     return [
-        Figure(name, f"governed post over a plain one, {with_s}", "us", each(fresh), each(plain), goal, False),
+        Figure(name, what, "us", each(fresh), each(plain), goal, False, row, PLAIN),
         Figure(name, "  in exchanges of three rounds", "us", each(rounds), each(plain), goal, False),
         Figure(name, "  rate", "/s", of(fresh, "rate"), of(plain, "rate")),
         Figure(name, "  p50", "ms", of(fresh, "p50"), of(plain, "p50"), faster=False),

@@ -157,6 +157,6 @@ def _ticks(pid: int) -> int:
     """User and system time of a process and of its children that have ended, in clock ticks; 0 when it is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may end between the two calls
         return 0
     return sum(map(int, stat.rpartition(")")[2].split()[11:15]))

@@ -1,15 +1,20 @@
-"""Jobs claimed and finished by many readers: Parley over HTTP, beside a table with `SKIP LOCKED` in one PostgreSQL.
+"""Jobs claimed and finished by many readers: Parley over HTTP, beside procrastinate and a table with `SKIP LOCKED`.
 
-Both write a job durably twice, when it is claimed and when it is done. The table is what queues like procrastinate do
-at their core, without their events and without a server in between.
+All write a job durably twice, when it is claimed and when it is done, in one PostgreSQL; a reader of Parley ends a job
+with the claim of the next one, in one commit. The table is what queues like procrastinate do at their core, without
+their events and without a server in between. procrastinate is measured when PARLEY_BENCH_PROCRASTINATE names a Python
+that has it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 import time
 from collections.abc import Coroutine
 from contextlib import ExitStack
+from pathlib import Path
 
 import asyncpg
 
@@ -18,6 +23,7 @@ from bench.figures import Figure
 from bench.postgres.nodes import MACHINE, Result, database, in_turns, nodes, of, shown
 from bench.workspace import Bench
 from parley.sdk.client.client import AsyncClient
+from parley.wire.api.records.queues import ClaimedJob
 
 _READERS = 16
 _BATCH = 100
@@ -32,7 +38,8 @@ UPDATE job SET status = 'doing', attempts = attempts + 1 WHERE id = (
     SELECT id FROM job WHERE status = 'todo' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
 ) RETURNING id
 """
-_PARLEY, _SKIP_LOCKED = "any:ROLE, one node", "SKIP LOCKED"
+_PARLEY, _SKIP_LOCKED, _PROCRASTINATE = "any:ROLE, one node", "SKIP LOCKED", "procrastinate"
+_PYTHON = "PARLEY_BENCH_PROCRASTINATE"
 
 
 def run(bench: Bench) -> list[Figure]:
@@ -40,19 +47,22 @@ def run(bench: Bench) -> list[Figure]:
     with ExitStack() as stack:
         cluster = stack.enter_context(database(bench, "queues"))
         (server,) = nodes(stack, f"{bench.folder}/queues", cluster.create_database("parley"), 1)
-        plain = cluster.create_database("plain")
-        results = in_turns(
-            2 if bench.quick else 5,
-            {
-                _PARLEY: lambda: asyncio.run(_parley(server.port, jobs)),
-                _SKIP_LOCKED: lambda: asyncio.run(_skip_locked(plain, jobs)),
-            },
-        )
+        plain, tasks = cluster.create_database("plain"), cluster.create_database("tasks")
+        sides = {
+            _PARLEY: lambda: asyncio.run(_parley(server.port, jobs)),
+            _SKIP_LOCKED: lambda: asyncio.run(_skip_locked(plain, jobs)),
+        }
+        if python := os.environ.get(_PYTHON, ""):
+            sides[_PROCRASTINATE] = lambda: _procrastinate(python, tasks, jobs)
+        else:
+            print(f"procrastinate is skipped: install it in a venv of its own, and name its python in {_PYTHON}.")
+        results = in_turns(2 if bench.quick else 5, sides)
     rows = [(name, f"{of(taken, 'rate').middle:.0f}") for name, taken in results.items()]
     print(shown((f"jobs by {_READERS} readers", "a second"), rows), flush=True)
     print(MACHINE)
-    ours, theirs = (of(results[name], "rate") for name in (_PARLEY, _SKIP_LOCKED))
-    return [Figure("queues", f"jobs claimed and done by {_READERS} readers, beside SKIP LOCKED", "/s", ours, theirs)]
+    ours = of(results.pop(_PARLEY), "rate")
+    what = f"jobs claimed and done by {_READERS} readers, beside"
+    return [Figure("queues", f"{what} {name}", "/s", ours, of(taken, "rate")) for name, taken in results.items()]
 
 
 async def _parley(port: int, jobs: int) -> Result:
@@ -70,10 +80,9 @@ async def _parley(port: int, jobs: int) -> Result:
 
         async def work(reader: AsyncClient) -> int:
             done = 0
-            while claimed := await reader.claim_jobs(reader.agent):
-                for job in claimed:
-                    await reader.finish_job(reader.agent, job.id, job.lease)
-                    done += 1
+            claimed: list[ClaimedJob] = []
+            while claimed := await reader.claim_jobs(reader.agent, done=claimed):
+                done += len(claimed)
             return done
 
         return await _timed(jobs, [work(reader) for reader in readers])
@@ -100,6 +109,11 @@ async def _skip_locked(dsn: str, jobs: int) -> Result:
     finally:
         for connection in connections:
             await connection.close()
+
+
+def _procrastinate(python: str, dsn: str, jobs: int) -> Result:
+    command = [python, str(Path(__file__).with_name("procrastinated.py")), dsn, str(jobs), str(_READERS)]
+    return {"rate": float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)}
 
 
 async def _timed(jobs: int, works: list[Coroutine[None, None, int]]) -> Result:

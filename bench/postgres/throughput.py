@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from bench.channels.processes import Worker
-from bench.figures import Figure
+from bench.figures import ONE_NODE, PGBENCH, Figure, Goal
 from bench.postgres import bare
 from bench.postgres.nodes import (
     MACHINE,
@@ -28,9 +28,12 @@ from bench.postgres.nodes import (
 from bench.workspace import Bench
 
 _MANY = 64
+_ROW = "durable POST on PostgreSQL"
 _WARM = 0.3
 _NODES = (1, 2, 4)
 _PLACES = ("one channel", f"{_MANY} channels", f"{_MANY} tenants")
+_SINGLE, _PAIR = "1 node, one channel", "2 nodes, one channel"
+_GOALS = {64: Goal(">=", 1.0, "x")}
 _PGBENCH, _GROUPED, _FILE = "pgbench, one INSERT a transaction", "bare SQL in groups", "one file (SQLite)"
 
 
@@ -129,11 +132,18 @@ def _figures(connections: int, results: dict[str, list[Result]]) -> list[Figure]
             continue
         what = f"post, {connections} connections, {name}"
         rate = of(result, "rate")
+        goal, row = (_GOALS.get(connections), _ROW) if name == _SINGLE else (None, "")
+        row = f"{row}, {connections} connections" if row else ""
+        pgbench = of(results[_PGBENCH], "rate")
         figures += [
-            Figure("throughput", f"{what}: over pgbench", "/s", rate, of(results[_PGBENCH], "rate")),
+            Figure("throughput", f"{what}: over pgbench", "/s", rate, pgbench, goal, row=row, peer=PGBENCH),
             Figure("throughput", "  over bare SQL in groups", "/s", rate, of(results[_GROUPED], "rate")),
             Figure(
                 "throughput", "  p99, over pgbench", "ms", of(result, "p99"), of(results[_PGBENCH], "p99"), faster=False
             ),
         ]
+    pair, single = of(results[_PAIR], "rate"), of(results[_SINGLE], "rate")
+    what = f"post, {connections} connections: two nodes over one"
+    row = f"two nodes, {connections} connections"
+    figures.append(Figure("throughput", what, "/s", pair, single, _GOALS.get(connections), row=row, peer=ONE_NODE))
     return figures

@@ -45,7 +45,8 @@ def find_project(settings: Settings, home: str) -> Value:
         _check_not_of_another_repository(settings, home, existing[0])
         return Value("project", existing[0], "the only project")
     if not existing:
-        raise UnknownProject(f"no project in {home}", hint="create one with: parley init PROJECT")
+        command = "parley init" if settings.repository else "parley init PROJECT"
+        raise UnknownProject(f"no project in {home}", hint=f"create one with: {command}")
     hint = f"add --project with one of {', '.join(existing)}"
     if settings.repository:
         hint += ", or create one for this repository: parley init"

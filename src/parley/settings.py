@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.errors.errors import BadConfig, Invalid
 from parley.domain.limits import HARD_FILE_BYTES, Limits
-from parley.domain.names import meant
+from parley.domain.names import meant, near_misses, suggestion
 from parley.domain.times import parse_duration
 
 if TYPE_CHECKING:
@@ -29,12 +29,18 @@ _RUNTIME_VARIABLES = (
     ("CURSOR_AGENT", "cursor"),
     ("OPENCODE", "opencode"),
 )
-_RUNTIMES = frozenset({"claude", "codex", "cursor", "gemini", "human", "opencode"})
+# Where a coding agent tells its commands its own process.
+_PID_VARIABLES = {"claude": "CLAUDE_PID", "opencode": "OPENCODE_PID"}
+# Where one says whether a person attends its session.
+_ATTENDED_VARIABLES = {"claude": "CLAUDE_CODE_SESSION_ATTENDED"}
+_SESSION_VARIABLES = ("CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID", "GEMINI_SESSION_ID")
+RUNTIMES = frozenset({"claude", "codex", "cursor", "gemini", "human", "opencode"})
 # Of the variables that `watch` and `listen` give to the commands they run, after PARLEY_.
 _HANDLER_PREFIX = "MESSAGE_"
 # In a file they are relative to that file.
 _PATHS = frozenset({"home", "data", "checkpoints", "rego", "approvals_home"})
 _FILE = "parley.toml"
+_NEAR_MAX = 3
 # The source of a setting that nobody has set.
 DEFAULT = "default"
 FLAG = "flag"
@@ -58,9 +64,21 @@ class Settings(NamedTuple):
 
     limits: Limits
     runtime: str
+    # The coding agent that runs us by its own word, `--for`, "" when no option says so.
+    harness: str
+    # The process of the coding agent that runs us, 0 when it does not say.
+    agent_pid: int
+    # Its session, "" when it does not say.
+    session: str
+    # Whether a person attends the session of that coding agent, unless it says otherwise.
+    attended: bool
     editor: str
-    colour: bool
     user_home: str
+    # Where this user's own files of Parley are, or "" without a home.
+    user_folder: str
+    # The user's own settings file, and the address of a server in it.
+    user_file: str
+    user_url: str
     cwd: str
     # The working directory and those above it in which files and folders of Parley count, the nearest first.
     folders: tuple[str, ...]
@@ -77,8 +95,13 @@ class Settings(NamedTuple):
     agent: str = ""
     lease: str = "30m"
     sender_check: str = "warn"
+    wakes_per_hour: str = "12"
+    quiet_hours: str = ""
+    wake: str = "attended"
     url: str = "http://127.0.0.1:8420"
     key: str = ""
+    context: str = ""
+    intent: str = ""
     admin_key: str = ""
     human_key: str = ""
     data: str = ""
@@ -149,10 +172,14 @@ def load(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | No
     env = os.environ if environ is None else environ
     cwd = _working_directory()
     user_home = os.path.expanduser("~") if environ is None else env.get("HOME", "/")
-    config = env.get("XDG_CONFIG_HOME") or os.path.join(user_home, ".config")
+    config = env.get("XDG_CONFIG_HOME", "")
+    if not config.startswith("/"):  # the XDG specification says to ignore it then
+        config = os.path.join(user_home, ".config")
+    user_folder = os.path.join(config, "parley")
     folders, repository = _search_path(cwd, os.path.realpath(user_home))
-    user_file = os.path.join(config, "parley", _FILE)
-    files = [path for folder in folders if os.path.exists(path := os.path.join(folder, _FILE)) and path != user_file]
+    user_file = os.path.join(user_folder, _FILE)
+    # A link that leads nowhere is an error, as an unreadable file is: something else would be used in silence.
+    files = [path for folder in folders if os.path.lexists(path := os.path.join(folder, _FILE)) and path != user_file]
     for path in files:
         check_owner(path, cwd)
     tables = [(path, _read(path)) for path in (*files, user_file)]
@@ -167,19 +194,27 @@ def load(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | No
     _check_choice(values["new_intents"], ("open", "closed"))
     _check_choice(values["webhook_targets"], ("public", "any"))
     _check_choice(values["plain_http"], ("loopback", "any"))
+    _check_choice(values["wake"], ("always", "attended", "never"))
     if values["lease"].source != DEFAULT:
         _check_duration(values["lease"])
     _to_int(values["store_connections"], minimum=4)
     _to_int(values["linger"], minimum=0)
+    _to_int(values["wakes_per_hour"], minimum=0)
     limits = Limits(**{name: _to_int(values[name]) for name in _LIMITS if values[name].source != DEFAULT})
     _check_bytes(values["file_bytes"])
     return Settings(
         **{name: values[name].value for name in _TEXTS},
         limits=limits,
-        runtime=_detect_runtime(env),
+        runtime=(runtime := _detect_runtime(env)),
+        harness="",
+        agent_pid=_agent_pid(env, runtime),
+        session=_session(env),
+        attended=_is_attended(env, runtime),
         editor=env.get("VISUAL") or env.get("EDITOR") or "",
-        colour="NO_COLOR" not in env and env.get("TERM") != "dumb",
         user_home=user_home,
+        user_folder=user_folder if user_folder.startswith("/") else "",
+        user_file=user_file,
+        user_url=str(tables[-1][1].get("url", "")),
         cwd=cwd,
         folders=folders,
         repository=repository,
@@ -259,7 +294,7 @@ def check_owner(path: str, cwd: str) -> None:
 
 
 def _read(path: str) -> dict[str, object]:
-    if not os.path.exists(path):
+    if not os.path.lexists(path):
         return {}
     import tomllib
 
@@ -273,7 +308,8 @@ def _read(path: str) -> dict[str, object]:
     names = setting_names()
     for name in table:
         if name not in names:
-            raise BadConfig(f"{path}: unknown setting {name!r}", hint=f"known are {', '.join(names)}")
+            close = suggestion(near_misses(name, names, _NEAR_MAX))
+            raise BadConfig(f"{path}: unknown setting {name!r}", hint=close or "see: parley config")
     return table
 
 
@@ -331,9 +367,32 @@ def _check_duration(value: Value) -> None:
 def _detect_runtime(env: Mapping[str, str]) -> str:
     """Which coding agent runs us, by its own word or by the marks it leaves in the environment."""
     name = env.get("OACP_RUNTIME", "").strip().lower()
-    if name in _RUNTIMES:
+    if name in RUNTIMES:
         return name
     return next((runtime for mark, runtime in _RUNTIME_VARIABLES if env.get(mark, "").strip()), "")
+
+
+def _agent_pid(env: Mapping[str, str], runtime: str) -> int:
+    text = env.get(_PID_VARIABLES.get(runtime, ""), "").strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else 0
+
+
+def _is_attended(env: Mapping[str, str], runtime: str) -> bool:
+    return env.get(_ATTENDED_VARIABLES.get(runtime, ""), "").strip() != "0"
+
+
+def for_harness(settings: Settings, harness: str, environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings of a program that a coding agent runs, by that agent's own word: where one runs another, both
+    leave their marks in the environment.
+    """
+    env = os.environ if environ is None else environ
+    agent_pid, attended = _agent_pid(env, harness), _is_attended(env, harness)
+    return settings._replace(runtime=harness, harness=harness, agent_pid=agent_pid, attended=attended)
+
+
+def _session(env: Mapping[str, str]) -> str:
+    """The session of the coding agent that runs us; a name of any form is cut and made visible where it is shown."""
+    return next((name[:64] for mark in _SESSION_VARIABLES if (name := env.get(mark, "").strip())), "")
 
 
 def data_directory(settings: Settings) -> str:
@@ -342,6 +401,17 @@ def data_directory(settings: Settings) -> str:
         return os.path.abspath(os.path.expanduser(settings.data))
     share = os.environ.get("XDG_DATA_HOME") or os.path.join(settings.user_home, ".local", "share")
     return os.path.join(share, "parley")
+
+
+def state_directory() -> str:
+    """Where Parley keeps what only this user's programs need, such as the log of hooks."""
+    state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(state, "parley")
+
+
+def claude_config_file(settings: Settings) -> str:
+    """Where Claude Code keeps which MCP servers its user has added."""
+    return os.path.join(os.environ.get("CLAUDE_CONFIG_DIR") or settings.user_home, ".claude.json")
 
 
 def without_password(store: str) -> str:
@@ -357,6 +427,20 @@ def checkpoints_directory(settings: Settings, data: str) -> str:
     if settings.checkpoints:
         return os.path.abspath(os.path.expanduser(settings.checkpoints))
     return os.path.join(data, "checkpoints")
+
+
+def wants_colour(*, is_terminal: bool) -> bool:
+    """Whether output has colours: NO_COLOR forbids them, FORCE_COLOR wants them also where there is no terminal."""
+    if "NO_COLOR" in os.environ:
+        return False
+    forced = os.environ.get("FORCE_COLOR", "")
+    return forced != "0" if forced else is_terminal and os.environ.get("TERM") != "dumb"
+
+
+def columns() -> int:
+    """The width of lines that COLUMNS asks for; 0 without it."""
+    text = os.environ.get("COLUMNS", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 4 else 0
 
 
 def child_environment(**additions: str) -> dict[str, str]:

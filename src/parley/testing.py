@@ -36,8 +36,11 @@ from parley.sdk.agent.agent import plan_of, runtime_parts
 from parley.sdk.agent.mailbox.payloads import body_of, plain_payload, subject_of, to_channel_message
 from parley.sdk.agent.running import serve_agents
 from parley.sdk.blocking.client import Client
+from parley.sdk.blocking.session import ServerSession
 from parley.sdk.client.client import AsyncClient
+from parley.sdk.client.session import AsyncServerSession
 from parley.sdk.mailbox import Mailbox
+from parley.sdk.protocol.call_arguments import NOT_GIVEN
 from parley.sdk.protocol.failures import check_answer
 from parley.sdk.transport.in_process import URL, AsyncInProcess, InProcess, InProcessServer
 
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
 
     from parley.domain.message.message import Message
     from parley.sdk.agent.agent import BaseAgent
+    from parley.sdk.blocking.handle import ChannelHandle
+    from parley.sdk.blocking.received import ReceivedMessage
     from parley.wire.api.records.channels import ChannelMessage
     from parley.wire.api.records.intents import Intent
 
@@ -319,6 +324,14 @@ class Stage(_AgentHost):
             self._clients[key] = Client(URL, key=key, transport=InProcess(self._server)).as_agent("")
         return self._clients[key]
 
+    def connect(self, agent: str = _TESTER, *, kind: str = "agent") -> ServerSession:
+        """What `parley.connect()` gives an agent; or, with `kind="human"`, a person."""
+        return ServerSession(self.client(agent, kind=kind))
+
+    def connect_async(self, agent: str = _TESTER, *, kind: str = "agent") -> AsyncServerSession:
+        """The same as `connect`, for the tasks of an event loop."""
+        return AsyncServerSession(self.async_client(agent, kind=kind))
+
     def async_client(self, agent: str = _TESTER, *, kind: str = "agent") -> AsyncClient:
         """The same as `client`, for the tasks of an event loop."""
         key = self.key(agent, kind=kind)
@@ -339,49 +352,38 @@ class Stage(_AgentHost):
         """A new intent, which every agent may read and write; with `access`, "closed" or open to these agents."""
         return self.client(created_by).create_intent(title, access=access)
 
+    def channel(self, name: str = _CHANNEL, *, sender: str = _TESTER) -> ChannelHandle:
+        """A channel of the stage's own intent, in which all agents that were started on the stage take part."""
+        return self.connect(sender).channel(self._own_intent.id, name)
+
     def ask(
         self,
         to: str,
-        payload: object,
+        payload: object = NOT_GIVEN,
         *,
         channel: str = _CHANNEL,
         sender: str = _TESTER,
         timeout: float = 5.0,
-        check: bool = True,
-        wait_for_responders: bool = False,
-        **metadata: Any,  # noqa: ANN401
-    ) -> ChannelMessage:
-        """Ask an agent and wait for its answer, in a channel by its name.
+        **options: Any,  # noqa: ANN401
+    ) -> ReceivedMessage:
+        """Ask an agent and wait for its answer, in a channel by its name: `stage.channel(channel).ask(...)`.
 
-        The intent is the stage's own, in which all agents that were started on the stage take part. `AgentFailed` when
-        the answer is an error; with `check=False` such an answer is returned.
+        `AgentFailed` when the answer is an error; with `check=False` such an answer is returned.
         """
-        client = self.client(sender)
-        target = client.open_channel(self._own_intent.id, channel)
-        return client.ask(
-            target.id,
-            None,
-            to,
-            payload,
-            timeout,
-            metadata=metadata or None,
-            check=check,
-            wait_for_responders=wait_for_responders,
-        )
+        return self.channel(channel, sender=sender).ask(to, payload, timeout=timeout, **options)
 
     def notify(
         self,
         to: str,
-        payload: object,
+        payload: object = NOT_GIVEN,
         *,
         channel: str = _CHANNEL,
         sender: str = _TESTER,
-        **metadata: Any,  # noqa: ANN401
-    ) -> ChannelMessage:
+        **options: Any,  # noqa: ANN401
+    ) -> ReceivedMessage:
         """Tell an agent something, in a channel by its name; `*` is everyone."""
-        kind: Any = "broadcast" if to == "*" else "notify"
-        client = self.client(sender)
-        return client.send_to_name(self._own_intent.id, channel, None, to, kind, payload, metadata=metadata or None)
+        handle = self.channel(channel, sender=sender)
+        return handle.broadcast(payload, **options) if to == "*" else handle.notify(to, payload, **options)
 
     def messages(self, channel: str = _CHANNEL) -> list[ChannelMessage]:
         """All that was said in a channel of the stage's own intent, in its order."""

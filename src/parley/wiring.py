@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.adapters.files.inbox import FileInbox
 from parley.adapters.files.workspace import AgentFolder, Workspace, projects
-from parley.adapters.process import SystemClock, SystemIds, monotonic, wall_time
+from parley.adapters.process import SystemClock, SystemIds, has_ended, monotonic, process_mark, wall_time
 from parley.app.mailbox.kernel import Kernel, drive
 from parley.domain.errors.errors import ParleyError, UnknownSender
 from parley.domain.names import agent_name
@@ -20,7 +20,7 @@ from parley.place_wiring import (
     is_by_repo_path,
     only_project,
 )
-from parley.settings import Settings, Value, checkpoints_directory, load
+from parley.settings import FLAG, RUNTIMES, Settings, Value, checkpoints_directory, load
 from parley.wire.oacp.format import OacpFormat
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from parley.app.team.team import Team
     from parley.domain.exchange.notice import Letter
     from parley.domain.rules.policy import Document
-    from parley.ports.mailbox import Courier, MailEnvelopes, MailSignatures, Store
+    from parley.login_wiring import FoundServer
+    from parley.ports.mailbox import Courier, MailEnvelopes, MailSignatures, ReceiptLog, Store
     from parley.ports.outside import Outbound, RuleExtension, Signatures
     from parley.ports.team import TeamStore
 
@@ -40,6 +41,7 @@ __all__ = [
     "Kernel",
     "Opened",
     "Place",
+    "SystemClock",
     "SystemIds",
     "add_agent",
     "agents_of",
@@ -57,9 +59,12 @@ __all__ = [
     "find_project",
     "find_server",
     "governance_files",
+    "has_rules",
+    "inbox_path",
     "is_by_repo_path",
     "make_own_home",
     "monotonic",
+    "notices_messages",
     "open_data",
     "open_kernel",
     "open_ledger",
@@ -67,6 +72,7 @@ __all__ = [
     "open_notifier",
     "open_rule_extension",
     "open_team",
+    "opencode_plugin",
     "projects_of",
     "public_key",
     "read_card",
@@ -76,32 +82,62 @@ __all__ = [
 ]
 
 
+# Agents that a hint names.
+_NAMED_AGENTS = 12
+
+
 class Place(NamedTuple):
-    """Where a command acts, and how that was found."""
+    """Where a command acts, and how that was found; with a warning where the agent is probably not the one meant."""
 
     home: Value
     project: Value
     agent: Value
+    warning: str = ""
 
 
 def find_agent(settings: Settings, workspace: Workspace) -> Value:
     """The agent who speaks: as given, else the one whose card, else whose name, fits the runtime we run in."""
-    if settings.agent:
-        return Value("agent", settings.agent, settings.source_of("agent"))
+    return _find_agent(settings, workspace)[0]
+
+
+def _find_agent(settings: Settings, workspace: Workspace) -> tuple[Value, str]:
+    """The agent who speaks, and a warning or "".
+
+    A coding agent inherits the variables of its terminal. Where they, or a file, name an agent of another runtime, the
+    project's agent of this runtime is meant, unless an option names one.
+    """
+    named = Value("agent", settings.agent, settings.source_of("agent")) if settings.agent else None
+    if named is not None:
+        if not settings.harness or named.source == FLAG:
+            return named, ""
+        runtime = read_card(workspace.agent(named.value)).get("runtime", "").lower() or named.value
+        if runtime == settings.harness or runtime not in RUNTIMES:
+            return named, ""
     if settings.runtime:
         names = workspace.agents()
         fitting = [n for n in names if read_card(workspace.agent(n)).get("runtime", "").lower() == settings.runtime]
         fitting = fitting or [name for name in names if name == settings.runtime]
         if len(fitting) == 1:
-            return Value("agent", fitting[0], f"runtime {settings.runtime}")
-    raise UnknownSender("cannot tell which agent you are", hint="add --agent NAME, or set PARLEY_AGENT")
+            return Value("agent", fitting[0], f"runtime {settings.runtime}"), ""
+        if named is not None:
+            several = f"has {len(fitting)} agents" if fitting else "has no agent"
+            what = f"{named.source} names {named.value}, and the project {several} of the runtime {settings.runtime}"
+            return named, f"{what}: acting as {named.value}; add --agent NAME to choose another"
+    names = workspace.agents()
+    choice = f" (one of {', '.join(names)})" if 0 < len(names) <= _NAMED_AGENTS else ""
+    raise UnknownSender("cannot tell which agent you are", hint=f"add --agent NAME{choice}, or set PARLEY_AGENT")
 
 
 def find_place(settings: Settings) -> Place:
     """Home, project and agent."""
     home = find_home(settings)
     project = find_project(settings, home.value)
-    return Place(home, project, find_agent(settings, Workspace(home.value, project.value)))
+    return Place(home, project, *_find_agent(settings, Workspace(home.value, project.value)))
+
+
+def inbox_path(place: Place) -> str:
+    """The folder of the inbox of an agent."""
+    return f"{Workspace(os.path.expanduser(place.home.value), place.project.value).agent(place.agent.value).path}/inbox"
 
 
 def open_kernel(home: str, project: str, agent: str, settings: Settings, *, use_tmpfile: bool = True) -> Kernel:
@@ -120,6 +156,11 @@ def open_kernel(home: str, project: str, agent: str, settings: Settings, *, use_
 
         return FileCourier(workspace, agent, settings.limits, use_tmpfile=use_tmpfile)
 
+    def open_receipts() -> ReceiptLog:
+        from parley.adapters.files.receipts.folder import FileReceipts
+
+        return FileReceipts(workspace, folder)
+
     return Kernel(
         agent,
         open_store=open_store,
@@ -134,6 +175,10 @@ def open_kernel(home: str, project: str, agent: str, settings: Settings, *, use_
         is_governed=lambda: os.path.lexists(f"{workspace.path}/.parley/governance.yaml"),
         open_rules=lambda: (governance_files(workspace, settings), _mail_envelopes(settings)),
         open_signatures=_mail_signatures,
+        holder=lambda: process_mark(settings.agent_pid) if settings.agent_pid else "",
+        has_ended=has_ended,
+        open_receipts=open_receipts,
+        session=settings.session,
     )
 
 
@@ -149,6 +194,11 @@ def governance_files(workspace: Workspace, settings: Settings) -> GovernanceFile
     from parley.adapters.files.governance import GovernanceFiles
 
     return GovernanceFiles(workspace, default_policy, settings.limits)
+
+
+def has_rules(settings: Settings, home: str, project: str) -> bool:
+    """Whether a project is governed."""
+    return governance_files(Workspace(home, project), settings).is_set_up()
 
 
 def _mail_envelopes(settings: Settings) -> MailEnvelopes:
@@ -179,13 +229,19 @@ def open_mailbox(home: str = "", project: str = "", agent: str = "") -> tuple[Ke
     return open_kernel(place.home.value, place.project.value, place.agent.value, settings), settings
 
 
-def find_server(url: str = "", key: str = "", agent: str = "") -> tuple[str, str, str, bool]:
-    """Address, key and agent of a client, and whether it may send the key in the clear.
+def find_server(url: str = "", key: str = "", agent: str = "", *, saved: bool = True) -> FoundServer:
+    """The server of a client. What is left out is found as on the command line.
 
-    What is left out is found as on the command line.
+    Without `saved`, saved logins are left alone: the caller brings its own way to a server.
     """
-    settings = load({"url": url, "key": key, "agent": agent})
-    return settings.url, settings.key, settings.agent, settings.plain_http == "any"
+    from parley.login_wiring import find_server_of
+
+    return find_server_of(load({"url": url, "key": key, "agent": agent}), saved=saved)
+
+
+def default_intent() -> str:
+    """The intent that is meant where none is named, as PARLEY_INTENT has it; empty when it has none."""
+    return load({}).intent
 
 
 def find_mailboxes(project: str = "") -> tuple[str, str]:
@@ -233,6 +289,31 @@ def read_card(folder: AgentFolder) -> dict[str, str]:
     from parley.adapters.files import layout
 
     return layout.read_card(folder)
+
+
+def notices_messages(home: str, project: str, agent: str) -> bool | None:
+    """Whether a coding agent has run hooks here, so that it notices its messages; None for other agents, and where its
+    ledger cannot be read.
+    """
+    from parley.wire.harness_files import HARNESSES
+
+    folder = Workspace(os.path.expanduser(home), project).agent(agent)
+    if (read_card(folder).get("runtime", "").lower() or agent) not in HARNESSES:
+        return None
+    if not folder.has_ledger:
+        return False
+    from parley.domain.mailbox.attention import AgentSession
+
+    try:
+        store = open_ledger(folder.ledger_path(make=False))
+    except ParleyError:
+        return None
+    try:
+        return bool(drive(store.records(AgentSession, limit=1)))
+    except ParleyError:
+        return None
+    finally:
+        store.close()
 
 
 class Opened(NamedTuple):
@@ -355,6 +436,12 @@ def default_policy() -> Document:
     with open(os.path.join(os.path.dirname(__file__), "policies", "enterprise.yaml"), encoding="utf-8") as file:
         text = file.read()
     return Document(text, read_policy(text, f"{DEFAULT_DOCUMENT}.yaml"))
+
+
+def opencode_plugin() -> str:
+    """The plugin for OpenCode that Parley brings along, readable in `parley/plugins/opencode.js`."""
+    with open(os.path.join(os.path.dirname(__file__), "plugins", "opencode.js"), encoding="utf-8") as file:
+        return file.read()
 
 
 def backup(data: str, target: str, progress: Callable[[int, int], None]) -> None:

@@ -92,13 +92,13 @@ def test_after_processing_the_message_moves_to_the_archive_after_its_answer_has_
     sent = stage.send()
     content = (stage.inbox("codex") / sent["file"]).read_bytes()
     stage.run("next", "-a", "codex")
+    stage.run("reply", sent["id"], "-a", "codex", "--body", "Soon.", "--keep-open")
+    assert stage.files("codex") == [sent["file"]]
+
     stage.run("reply", sent["id"], "-a", "codex", "--body", "Done.")
 
-    assert stage.files("codex") == [sent["file"]]
-    stage.run("done", sent["id"], "-a", "codex")
-
     assert (stage.inbox("codex") / "archive" / sent["file"]).read_bytes() == content
-    assert (stage.files("codex"), len(stage.files("claude"))) == ([], 1)
+    assert (stage.files("codex"), len(stage.files("claude"))) == ([], 2)
 
 
 @pytest.mark.requirement("D-PROCESSED-ACCEPT")
@@ -120,7 +120,7 @@ def test_a_reply_is_a_new_message_in_the_senders_inbox_and_changes_no_file(stage
     sent = stage.send()
     before = stage.everything()
 
-    answer = stage.run("reply", sent["id"], "-a", "codex", "--body", "Yes.", "--json").json
+    answer = stage.run("reply", sent["id"], "-a", "codex", "--body", "Yes.", "--keep-open", "--json").json
 
     after = stage.everything()
     assert {path: after[path] for path in before} == before

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
+from parley.domain.agents.agent import AgentRecord
+from parley.domain.channel.channel import Channel
 from parley.domain.channel.event import EventDraft
 from parley.domain.errors.errors import NotFound, Stale
+from parley.domain.record import expecting
 from parley.domain.store.changes import Committed, ErasableMessage, ErasureQuery, Query, TeamChanges
+from parley.domain.store.ground import Ground
 from parley.ports.team import TeamStore
 from parley.wire.proofs.event_log import event_hash
 from tests.contract.store import assert_chained
@@ -24,12 +29,74 @@ from tests.contract.team_store import (
     a_use,
     an_entry,
     an_event,
+    an_intent,
     stored,
 )
 
 
 class TeamCommitsContract(TeamStoreContract):
     """Inherited by a store's own test, beside the other parts of the contract."""
+
+    # -------------------------------------------------------- submitted commits and grounds
+
+    @stored
+    async def test_what_is_submitted_is_told_to_the_watchers_and_then_to_its_caller(self, store: TeamStore) -> None:
+        told: list[object] = []
+        store.watch(lambda tenant, committed: told.append((tenant, [post.id for post in committed.posts])))
+        outcomes: asyncio.Queue[Committed | Exception] = asyncio.Queue()
+
+        def done(outcome: Committed | Exception) -> None:
+            told.append("done")
+            outcomes.put_nowait(outcome)
+
+        store.submit(TeamChanges(T1, posts=(a_post("msg_1"),)), done)
+        committed = await outcomes.get()
+        store.submit(TeamChanges(T1, posts=(a_post(channel_id="chan_none"),)), done)
+
+        assert isinstance(committed, Committed)
+        assert [(post.id, post.seq) for post in committed.posts] == [("msg_1", 1)]
+        assert isinstance(await outcomes.get(), NotFound)
+        assert told == [(T1, ["msg_1"]), "done", "done"]
+        store = await self.restarted(store)
+        assert await store.post(T1, "msg_1") == committed.posts[0]
+
+    @stored
+    async def test_a_generation_moves_with_what_decisions_rest_on_and_with_nothing_else(self, store: TeamStore) -> None:
+        await store.get(Channel, T1, "chan_1")
+        first = store.generation(T1)
+        await store.commit(TeamChanges(T1, posts=(a_post(),), events=(an_event(),), entries=(an_entry(),)))
+        assert store.generation(T1) == first != 0
+
+        channel = await self.kept(store, Channel, "chan_1")
+        await store.commit(TeamChanges(T1, puts=(channel,)))
+        second = store.generation(T1)
+        agent = AgentRecord(id="bob", tenant_id=T1, registered_at=AT)
+        registered = (await store.commit(TeamChanges(T1, puts=(agent,)))).puts[0]
+        third = store.generation(T1)
+        assert isinstance(registered, AgentRecord)
+        alive = replace(registered, last_heartbeat_at=LATER)
+        (heard,) = (await store.commit(TeamChanges(T1, puts=(alive,)))).puts
+        assert len({first, second, third}) == 3
+        assert store.generation(T1) == third
+
+        await store.commit(TeamChanges(T1, drops=(heard,)))
+        assert store.generation(T1) not in (first, second, third)
+
+    @stored
+    async def test_a_ground_that_moved_is_checked_version_by_version(self, store: TeamStore) -> None:
+        channel = await self.kept(store, Channel, "chan_1")
+        ground = Ground(store.generation(T1), (expecting(channel),))
+        await store.commit(TeamChanges(T1, posts=(a_post("msg_1"),), ground=ground))
+        await store.commit(TeamChanges(T1, puts=(an_intent("intent_other"),)))
+        # Something else changed: the version of what it rests on is still the same.
+        await store.commit(TeamChanges(T1, posts=(a_post("msg_2"),), ground=ground))
+        changing = store.commit(TeamChanges(T1, puts=(channel,)))
+        posting = store.commit(TeamChanges(T1, posts=(a_post("msg_3"),), ground=ground))
+
+        _, refused = await asyncio.gather(changing, posting, return_exceptions=True)
+
+        assert isinstance(refused, Stale)
+        assert await store.post(T1, "msg_3") is None
 
     # -------------------------------------------------------- log and ledger
 
@@ -161,9 +228,14 @@ class TeamCommitsContract(TeamStoreContract):
     # -------------------------------------------------------- watching
 
     @stored
-    async def test_watchers_hear_each_commit_in_order_before_it_returns(self, store: TeamStore) -> None:
+    async def test_watchers_hear_each_message_in_order_before_its_commit_returns(self, store: TeamStore) -> None:
         heard: list[tuple[str, int]] = []
-        store.watch(lambda tenant, committed: heard.append((tenant, committed.position)))
+
+        def hear(tenant: str, committed: Committed) -> None:
+            heard.extend([(tenant, post.position) for post in committed.posts])
+            assert committed.position == committed.posts[-1].position
+
+        store.watch(hear)
 
         async def commit(n: int) -> None:
             committed = await store.commit(TeamChanges(T1, (a_post(f"msg_{n}"),)))

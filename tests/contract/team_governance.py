@@ -12,7 +12,7 @@ from parley.domain.audit.entry import NO_HASH, AuditDraft, AuditEntry, entry_has
 from parley.domain.errors.rules import Overspent
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.record import Expect
-from parley.domain.store.changes import AuditQuery, Committed, Spend, TeamChanges
+from parley.domain.store.changes import AuditQuery, Committed, RecordQuery, Spend, TeamChanges
 from parley.ports.team import TeamStore
 from tests.contract.team_store import AT, T1, T2, TeamStoreContract, a_post, a_use, an_intent, stored
 from tests.samples.governed import an_exchange
@@ -88,6 +88,9 @@ class TeamGovernanceContract(TeamStoreContract):
 
         assert_dense(await log(store))
         assert await store.audit_size(T1) == 4
+        hashes = tuple(entry.entry_hash for entry in await store.audits(T1, AuditQuery()))
+        assert [await store.audit_hashes(T1, *some) for some in ((0, 4), (1, 3), (4, 9))] == [hashes, hashes[1:3], ()]
+        assert await store.audit_hashes("nobody", 0, 4) == ()
 
     @stored
     async def test_chains_are_whole_when_many_commit_at_once(self, store: TeamStore) -> None:
@@ -252,6 +255,27 @@ class TeamGovernanceContract(TeamStoreContract):
         assert found == [one.id for one in made]
         assert [one.id for one in await store.every(Exchange, T2)] == ["exch_03"]
         assert await store.every(Exchange, "nobody") == ()
+
+    @stored
+    async def test_the_exchanges_of_a_conversation_are_found_page_by_page_with_a_name_or_without(
+        self, store: TeamStore
+    ) -> None:
+        made = [
+            # Denied before anything was said: it has no name.
+            an_exchange(
+                id=f"exch_{n}", tenant_id=T1, conversation_id="conv-1", initiator=f"zoe-{9 - n}", reserved=n % 2 == 0
+            )
+            for n in range(6)
+        ]
+        await store.commit(
+            TeamChanges(T1, puts=(*made, an_exchange(id="exch_9", tenant_id=T1, conversation_id="conv-2")))
+        )
+
+        assert [one.id for one in await store.children(Exchange, T1, "conv-1")] == [one.id for one in made]
+        page = await store.children(Exchange, T1, "conv-1", after="exch_1", limit=3)
+        assert [one.id for one in page] == ["exch_2", "exch_3", "exch_4"]
+        assert await store.children(Exchange, T1, "conv-3") == ()
+        assert await store.find(Exchange, T1, RecordQuery("conv-1")) == await store.children(Exchange, T1, "conv-1")
 
     @stored
     async def test_a_message_knows_its_exchange_wherever_it_is_read(self, store: TeamStore) -> None:

@@ -194,6 +194,20 @@ class TeamMessagesContract(TeamStoreContract):
         assert await store.post(T1, "msg_1") is not None
 
     @stored
+    async def test_an_answered_request_stays_on_the_page_and_in_the_search_after_its_time(
+        self, store: TeamStore
+    ) -> None:
+        asked = (a_request("msg_1", expires_at=LATER), a_request("msg_2", expires_at=LATER))
+        await store.commit(TeamChanges(T1, asked))
+        await store.commit(TeamChanges(T1, (an_answer("msg_3", "msg_1"),)))
+
+        page = await store.page(T1, Query("chan_1", ALL, LATER))
+
+        assert [one.post.id for one in page] == ["msg_1", "msg_3"]
+        assert await store.search(T1, "hello", FeedScope(None), LATER, 10) == (3, 1)
+        assert await store.search(T1, "hello", FeedScope({"chan_1": 0}), LATER, 10) == (3, 1)
+
+    @stored
     async def test_each_reader_sees_its_own_receipt_and_the_sender_the_addressees(self, store: TeamStore) -> None:
         direct = a_post("msg_1", to="bob", recipients=("bob",))
         await store.commit(TeamChanges(T1, (direct, a_post("msg_2"))))
@@ -274,3 +288,13 @@ class TeamMessagesContract(TeamStoreContract):
         assert await store.search(T1, "strasse", FeedScope({}), AT, 10) == ()
         assert await store.search(T2, "strasse", FeedScope({"chan_1": 0}), AT, 10) == ()
         assert await store.search(T1, "%", EVERYTHING, AT, 10) == ()
+
+    @stored
+    async def test_a_channel_is_read_backwards_in_pages(self, store: TeamStore) -> None:
+        await store.commit(TeamChanges(T1, tuple([a_post(f"msg_{n}") for n in range(1, 6)])))
+        newest = Query("chan_1", ALL, AT, limit=2, newest=True)
+
+        pages = [await store.page(T1, newest._replace(before_seq=before)) for before in (0, 4, 2, 1)]
+
+        assert [[one.post.seq for one in page] for page in pages] == [[5, 4], [3, 2], [1], []]
+        assert [one.post.seq for one in await store.page(T1, Query("chan_1", ALL, AT, before_seq=3))] == [1, 2]

@@ -8,14 +8,16 @@ from dataclasses import replace
 import pytest
 
 from parley.domain.agents.agent import AgentRecord
+from parley.domain.agents.party import UNKNOWN_ATTRIBUTES
 from parley.domain.channel.channel import Channel, Member, Tally
 from parley.domain.channel.post import PostState
 from parley.domain.directory.callers import AgentStatus, Holder, Role
 from parley.domain.directory.intent import Intent
 from parley.domain.errors.errors import NotFound, Stale
 from parley.domain.errors.team import NameTaken
+from parley.domain.exchange.approval import Approval
 from parley.domain.record import Expect, expecting
-from parley.domain.store.changes import Committed, FeedScope, Moved, Query, TeamChanges
+from parley.domain.store.changes import Committed, FeedScope, Moved, Query, RecordQuery, TeamChanges
 from parley.ports.team import TeamStore
 from tests.contract.store import assert_chained
 from tests.contract.team_store import (
@@ -34,6 +36,7 @@ from tests.contract.team_store import (
     an_intent,
     stored,
 )
+from tests.samples.governed import an_approval
 
 
 class TeamRecordsContract(TeamStoreContract):
@@ -211,6 +214,21 @@ class TeamRecordsContract(TeamStoreContract):
         assert [one.version for one in await store.due(LATER)] == [1, 1, 1]
 
     @stored
+    async def test_an_agent_that_only_sends_heartbeats_is_as_it_was_expected(self, store: TeamStore) -> None:
+        put = await store.commit(TeamChanges(T1, puts=(AgentRecord(id="bob", tenant_id=T1, registered_at=AT),)))
+        seen = put.puts[0]
+        assert isinstance(seen, AgentRecord)
+        await store.commit(TeamChanges(T1, puts=(replace(seen, last_heartbeat_at=AT),)))
+
+        await store.commit(TeamChanges(T1, (a_post("msg_1"),), (expecting(seen),)))
+        with pytest.raises(Stale):
+            await store.commit(TeamChanges(T1, puts=(replace(seen, last_heartbeat_at=LATER),)))
+        left = replace(seen, version=2, status=AgentStatus.DEREGISTERED)
+        await store.commit(TeamChanges(T1, puts=(left,)))
+        with pytest.raises(Stale):
+            await store.commit(TeamChanges(T1, (a_post("msg_2"),), (expecting(seen),)))
+
+    @stored
     async def test_what_was_unsettled_becomes_the_position_before_the_commits_posts(self, store: TeamStore) -> None:
         await store.commit(TeamChanges(T1, (a_post("msg_1"), a_post("msg_2"))))
         role = Role(id="r", tenant_id=T1, holders=(Holder(agent="bob"),))
@@ -300,3 +318,53 @@ class TeamRecordsContract(TeamStoreContract):
 
         assert [one.id for one in await store.taking_part(T1, "bob")] == ["chan_1", "chan_2", "chan_3"]
         assert await store.taking_part(T1, "bo") == ()
+
+    # -------------------------------------------------------- records by what is in them
+
+    @stored
+    async def test_records_are_found_by_fields_of_their_documents_in_pages(self, store: TeamStore) -> None:
+        held = [
+            an_approval(
+                id=f"appr_{n}",
+                tenant_id=T1,
+                agent="alice" if n % 2 else "bob",
+                expires_at=AT.replace("-03-13", f"-03-2{9 - n}"),
+            )
+            for n in range(6)
+        ]
+        await store.commit(TeamChanges(T1, puts=tuple(held)))
+        await store.commit(TeamChanges(T2, puts=(an_approval(id="appr_9", tenant_id=T2, agent="alice"),)))
+        alices = RecordQuery("pending", (("agent", "alice"),), limit=2)
+
+        first = await store.find(Approval, T1, alices)
+        rest = await store.find(Approval, T1, alices._replace(after=("", first[-1].id)))
+        newest = await store.find(Approval, T1, alices._replace(newest=True))
+        older = await store.find(Approval, T1, alices._replace(newest=True, after=("", newest[-1].id)))
+        expiring = RecordQuery(order="expires_at", limit=4)
+        soon = await store.find(Approval, T1, expiring)
+        later = await store.find(Approval, T1, expiring._replace(after=(soon[-1].expires_at, soon[-1].id)))
+
+        assert [[one.id for one in page] for page in (first, rest)] == [["appr_1", "appr_3"], ["appr_5"]]
+        assert [[one.id for one in page] for page in (newest, older)] == [["appr_5", "appr_3"], ["appr_1"]]
+        assert [one.id for one in (*soon, *later)] == [f"appr_{n}" for n in (5, 4, 3, 2, 1, 0)]
+        assert await store.find(Approval, T1, alices._replace(parent="decided")) == ()
+        assert await store.find(Approval, T1, RecordQuery(fields=(("agent", "alice' OR 1=1"),))) == ()
+        assert await store.find(Approval, "nowhere", alices) == ()
+
+    @stored
+    async def test_matching_records_are_counted_up_to_a_limit(self, store: TeamStore) -> None:
+        records = [an_agent(f"agent_{n}", user="ann" if n % 2 else "ben") for n in range(7)]
+        await store.commit(TeamChanges(T1, puts=tuple(records)))
+        of_ann = RecordQuery("", (("attributes.user_id", "ann"),))
+
+        counts = [
+            await store.count_matching(AgentRecord, T1, query)
+            for query in (of_ann, of_ann._replace(limit=2), RecordQuery(), RecordQuery(parent="other"))
+        ]
+
+        assert counts == [3, 2, 7, 0]
+        assert await store.count_matching(AgentRecord, T2, of_ann) == 0
+
+
+def an_agent(name: str, user: str) -> AgentRecord:
+    return AgentRecord(id=name, tenant_id=T1, registered_at=AT, attributes=replace(UNKNOWN_ATTRIBUTES, user_id=user))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.contract.team_audit import TeamAuditContract
 from tests.contract.team_commits import TeamCommitsContract
+from tests.contract.team_conversations import TeamConversationsContract
 from tests.contract.team_endings import TeamEndingsContract
 from tests.contract.team_governance import TeamGovernanceContract
 from tests.contract.team_messages import TeamMessagesContract
@@ -21,5 +22,6 @@ class TeamSuite(
     TeamGovernanceContract,
     TeamAuditContract,
     TeamScopesContract,
+    TeamConversationsContract,
 ):
     """Every part of it."""

@@ -4,16 +4,17 @@ In README.md and docs/ every console and python block is run, page by page from 
 
     ```console                      each line after `$ ` in a shell, `> ` continues it; it must exit with 0
     $ parley read nosuch            # exits 3
-    parley: unknown_message: ...    the lines below are its output; a line of `...` stands for any lines
+    error: no message ...           the lines below are its output; a line of `...` stands for any lines
 
 `<!-- saved as NAME -->` above a block writes it to that file instead of running it, in whatever language it is.
 
-Ids, times and folders differ from run to run. Where a page shows an id, the one that came instead takes its place in
-the commands further down. `<!-- run: COMMAND -->` runs without being shown; `<!-- not run: why -->` spares the next
-block. Commands of which the page shows no output may print what they like.
+Commands run at 80 columns. Ids, times and folders differ from run to run. Where a page shows an id, the one that came
+instead takes its place in the commands further down; an end of an id in a table, too. `<!-- run: COMMAND -->` runs
+without being shown; `<!-- not run: why -->` spares the next block. Commands of which the page shows no output may print
+what they like.
 
-`parley up &` starts a server on a free port, waits until it is ready, and ends it with the page; the address and the
-key that the page shows stand for those of the run. What else ends in `&` runs until the page ends, or until `kill %N`
+`parley up &` starts a server on a free port, waits until it is ready, and ends it with the page; the address that the
+page shows stands for that of the run. What else ends in `&` runs until the page ends, or until `kill %N`
 stops the N-th of them, the server among them; a `parley listen` has begun to listen before the page goes on, as it has
 when a person types. What is exported is there for python blocks too, and what was saved can be imported. A comment
 behind a `print(...)` is what it prints.
@@ -21,6 +22,7 @@ behind a `print(...)` is what it prints.
 `postgresql://parley@db.example.org/parley` is a real database, the page's own.
 """
 
+import json
 import os
 import re
 import shlex
@@ -41,6 +43,8 @@ from tests.postgres.cluster import drop, new_database
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 SHOWN_HOME = "/home/me"
+# The width of a terminal that nobody has made wider.
+COLUMNS = "80"
 SHOWN_STORE = "postgresql://parley@db.example.org/parley"
 # What takes longer than this never ends.
 _PATIENCE = 300
@@ -55,16 +59,20 @@ _EXITS = re.compile(r"\s+# exits (\d+)$", re.MULTILINE)
 _MESSAGE_ID = re.compile(r"msg-\d{8}T?\d{4,6}Z?-([A-Za-z0-9.]+)-([a-z0-9]{4,10})\b")
 _TOKEN = re.compile(r"\b[0-9a-f]{32}\b")
 _TEAM_ID = re.compile(r"\b(?:intent|chan|msg|evt|key|task|sub|conv|exch|appr|aud)_[0-9A-HJKMNP-TV-Z]{26}\b")
+# Headings of the columns in which a table shows ids by their ends.
+_ID_HEADS = re.compile(r"(?:(?<=  )|^)(?:ID|CONVERSATION|EXCHANGE)(?=  |$)")
+_END_CHARS = 4
 _LABEL = re.compile(r"\b\d+-[0-9a-f]{12}\b")
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
-_SIGNER = re.compile(r"(?<=\bkey )[0-9a-f]{16}\b")
-_SECRET = re.compile(r"\b(?:pk_[A-Za-z0-9_-]{43}|whsec_[A-Za-z0-9+/]{43}=)")
+_SIGNER = re.compile(r"\b[0-9a-f]{16}\b")
+_SECRET = re.compile(r"\b(?:p[ks]o?_[A-Za-z0-9_-]{43}|whsec_[A-Za-z0-9+/]{43}=)")
 _HASH = re.compile(r"sha256:[A-Za-z0-9_-]{43}")
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 _SERVER = re.compile(r"parley up (?P<options>.*?)\s*&$|parley up &$")
 _PRINTED = re.compile(r"\bprint\(.*\)  # (.+)$", re.MULTILINE)
 _ASSIGNMENTS = re.compile(r"^((?:\w+=\S* )*)")
 _KILL = re.compile(r"kill %(\d+)")
+_LOGGED = '{"at": "'
 _BEGUN = re.compile(
     r'^parley_requests_total\{method="GET",route="[^"]*subscribe[^"]*",status="200"\} (\d+)', re.MULTILINE
 )
@@ -77,13 +85,14 @@ _VARYING = (
     (_LABEL, "LABEL"),
     (_DIGEST, "DIGEST"),
     (_SIGNER, "SIGNER"),
+    (re.compile(r"…[0-9A-Za-z]{4}\b"), "…END"),
     (_SECRET, "SECRET"),
     (_ADDRESS, "ADDRESS"),
     (_HASH, "HASH"),
     (re.compile(r"\([\d,]+ bytes\)"), "(SIZE)"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+\+00:00"), "TIME"),
-    (re.compile(r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d UTC"), "TIME"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?Z?"), "TIME"),
+    (re.compile(r"\b\d\d:\d\d:\d\d\b"), "TIME"),
     (re.compile(r"\b\d+[smhd] ago\b"), "AGO"),
     # A second message of a minute has its id in the name of its file; whether a minute has passed is chance.
     (re.compile(rf"\d{{8}}T\d{{4}}Z_([A-Za-z0-9]+)_({_KINDS})(_[a-z0-9]{{4,10}})?\.yaml"), r"\1_\2.yaml"),
@@ -101,6 +110,13 @@ class Block(NamedTuple):
     language: str
     text: str
     file: str = ""
+
+
+def without_varying(line: str) -> str:
+    """A line without ids, times and whatever else differs from run to run."""
+    for pattern, plain in _VARYING:
+        line = pattern.sub(plain, line)
+    return line
 
 
 def pages() -> list[Path]:
@@ -148,7 +164,13 @@ class Stage:
     @property
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name in {"LANG", "LC_ALL", "TMPDIR"}}
-        return {**kept, "HOME": str(self.home), "PATH": f"{BIN}:/usr/bin:/bin", "PYTHON": sys.executable}
+        return {
+            **kept,
+            "HOME": str(self.home),
+            "PATH": f"{BIN}:/usr/bin:/bin",
+            "PYTHON": sys.executable,
+            "COLUMNS": COLUMNS,
+        }
 
     def run(self, block: Block) -> None:
         if block.file:
@@ -157,14 +179,14 @@ class Stage:
         if block.language == "python":
             self._execute(block)
             return
-        for command, expected in _commands(block.text):
+        for command, expected in commands(block.text):
             self._run_command(block, command, expected)
 
     def _execute(self, block: Block) -> None:
         code = compile("\n" * block.line + self._current(block.text), block.page, "exec")
         printed = StringIO()
         with (
-            patch.dict(os.environ, self._exported),
+            patch.dict(os.environ, {"HOME": str(self.home), "XDG_CONFIG_HOME": "", **self._exported}),
             patch.object(sys, "path", [str(self.home), *sys.path]),
             redirect_stdout(printed),
         ):
@@ -257,8 +279,10 @@ class Stage:
 
     def _streams(self) -> int:
         """How many streams the page's server has begun, by its own count."""
-        counted = f'{self._prelude}curl -sf "$PARLEY_URL/metrics" -H "X-API-Key: $PARLEY_KEY"'
-        done = subprocess.run(["bash", "-c", counted], env=self.environment, capture_output=True, text=True, check=True)
+        saved = json.loads((self.home / ".config" / "parley" / "logins.json").read_text(encoding="utf-8"))
+        login = saved["contexts"][saved["current"]]
+        counted = ["curl", "-sf", f"{login['url']}/metrics", "-H", f"X-API-Key: {login['key']}"]
+        done = subprocess.run(counted, capture_output=True, text=True, check=True)
         return sum(int(count) for count in _BEGUN.findall(done.stdout))
 
     def _current(self, text: str) -> str:
@@ -273,40 +297,64 @@ class Stage:
         return re.sub(r"conv-\d{8}-", days.pop(), text) if days else text
 
     def _compare(self, expected: list[str], output: list[str], where: str) -> None:
-        left = iter(output)
+        # The log of a server goes to the same terminal, sometimes before the server says where it is.
+        output = [line for line in output if not line.startswith(_LOGGED)]
+        left = iter(zip(output, _ends(output), strict=True))
         skipping = False
-        for line in expected:
+        for line, ends in zip(expected, _ends(expected), strict=True):
             if line.strip() == "...":
                 skipping = True
                 continue
-            for actual in left:
+            for actual, actual_ends in left:
                 # An id is shown whole or by its end, so it is compared as this run has it.
-                if self._plain(actual) == self._plain(self._current(line)):
+                if self._plain(actual) == self._plain(self._with_ends(line, ends, actual_ends)):
                     self._learn(line, actual)
+                    self._now.update(zip(ends, actual_ends, strict=False))
                     break
                 assert skipping, f"the page says\n  {line}\nbut there came\n  {actual}\n{where}"
             else:
                 raise AssertionError(f"the page says\n  {line}\nbut the output ended\n{where}")
             skipping = False
-        rest = [line for line in left if line.strip()]
+        rest = [line for line, _ in left if line.strip()]
         assert skipping or not rest, f"the page does not show\n  {rest[0]}\n{where}"
+
+    def _with_ends(self, line: str, ends: list[str], actual: list[str]) -> str:
+        """A shown line as this run has it; the ends of ids that are not known yet are those that came."""
+        unknown = {end: now for end, now in zip(ends, actual, strict=False) if end not in self._now}
+        line = self._current(line)
+        for end, now in unknown.items():
+            line = re.sub(rf"(?<![A-Za-z0-9]){end}(?![A-Za-z0-9])", now, line, count=1)
+        return line
 
     def _plain(self, line: str) -> str:
         line = line.replace(str(self.home), SHOWN_HOME)
         if self._store:
             line = line.replace(self._store, SHOWN_STORE)
-        for pattern, plain in _VARYING:
-            line = pattern.sub(plain, line)
+        line = without_varying(line)
         return line.strip()
 
     def _learn(self, shown: str, actual: str) -> None:
         for old, new in zip(_MESSAGE_ID.finditer(shown), _MESSAGE_ID.finditer(actual), strict=True):
             self._now[old[0]] = new[0]
             self._now[old[2]] = new[2]
+        for old, new in zip(_TEAM_ID.finditer(shown), _TEAM_ID.finditer(actual), strict=True):
+            self._now[old[0][-_END_CHARS:]] = new[0][-_END_CHARS:]
         for pattern in (_TOKEN, _TEAM_ID, _LABEL, _DIGEST, _SECRET, _ADDRESS):
             self._now.update(zip(pattern.findall(shown), pattern.findall(actual), strict=True))
         for day in re.findall(r"conv-\d{8}-", actual):
             self._now[day] = day
+
+
+def _ends(lines: list[str]) -> list[list[str]]:
+    """The ends of ids that each line shows, by the headings of its table."""
+    columns: list[int] = []
+    ends: list[list[str]] = []
+    for line in lines:
+        heads = [match.start() for match in _ID_HEADS.finditer(line)]
+        cells = [line[at:].split(" ", 1)[0] for at in columns if line[max(0, at - 2) : at].strip() == ""]
+        ends.append([] if heads else [cell for cell in cells if len(cell) == _END_CHARS])
+        columns = heads or (columns if line.strip() else [])
+    return ends
 
 
 def _end(process: subprocess.Popen[str]) -> None:
@@ -316,7 +364,7 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.wait(_PATIENCE)
 
 
-def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
+def commands(text: str) -> Iterator[tuple[str, list[str]]]:
     """Each command of a console block with the output that the page shows."""
     command, expected = "", list[str]()
     for line in text.splitlines():

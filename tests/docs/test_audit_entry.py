@@ -14,15 +14,10 @@ POST = "parley post desk --intent $INTENT --agent ann-bot --field"
 STORY = f"""\
 $ parley up &
 ...
-  Admin key: pk_esDZlf9ByUIyKjNWQ7dwaFYcVLFjBG7nKEv1ACZGHvE  (save it; it is not shown again)
-...
-Try: export PARLEY_URL=http://127.0.0.1:8420 PARLEY_KEY=pk_esDZlf9ByUIyKjNWQ7dwaFYcVLFjBG7nKEv1ACZGHvE
-...
-$ export PARLEY_URL=http://127.0.0.1:8420 PARLEY_KEY=pk_esDZlf9ByUIyKjNWQ7dwaFYcVLFjBG7nKEv1ACZGHvE
 $ parley agent register ann-bot --user ann --org-unit sales
 $ parley agent register bob-bot --user bob --org-unit sales
 $ parley agent register eve-bot --user eve --org-unit legal
-$ export ANN=$(parley key create --user ann)
+$ parley key create --user ann --save
 $ parley intent create Launch --agent ann-bot --access open
 Created intent Launch [intent_01M7H16BJG2G0T7VFEFHN4GRSJ] (active)
 $ export INTENT=intent_01M7H16BJG2G0T7VFEFHN4GRSJ
@@ -32,8 +27,8 @@ $ {POST} text='Secret' --to bob-bot --classification restricted   # exits 6
 $ {POST} text='Away' --to eve@globex   # exits 6
 $ {POST} text='We promise' --to bob-bot --purpose information_query --conversation c2   # exits 9
 $ until parley audit list --action approval_told | grep -q told; do sleep 0.1; done
-$ export PARLEY_ONE=$(PARLEY_KEY=$ANN parley approvals list --json | grep -o 'appr_[0-9A-Z]*' | head -1)
-$ PARLEY_KEY=$ANN parley approvals approve $PARLEY_ONE --yes
+$ export PARLEY_ONE=$(parley approvals list --context ann --json | grep -o 'appr_[0-9A-Z]*' | head -1)
+$ parley approvals approve $PARLEY_ONE --context ann --yes
 $ export OPEN=$(parley exchange list --conversation c1 --json | grep -o 'exch_[0-9A-Z]*' | head -1)
 $ parley exchange close $OPEN --agent ann-bot --reason 'done'
 $ parley suspend agent bob-bot --reason 'a test'

@@ -17,7 +17,7 @@ import yaml
 
 from parley.cli.command import make_parser
 from parley.cli.dispatch import load_command
-from parley.cli.server.up import _DRAIN_SECONDS
+from parley.cli.server.stopping import DRAIN_SECONDS
 from parley.settings import load, setting_names
 from tests.docs.snippets import ROOT
 
@@ -190,7 +190,7 @@ def test_nobody_is_killed_while_it_lingers_and_drains(
     grace = DURATION.fullmatch(node["stop_grace_period"])
     assert grace is not None
 
-    needed = [int(given["PARLEY_LINGER"]) + _DRAIN_SECONDS for given in (node["environment"], asked)]
+    needed = [int(given["PARLEY_LINGER"]) + DRAIN_SECONDS for given in (node["environment"], asked)]
 
     assert int(grace[1]) >= needed[0] + 10
     assert int(dict(unit)["TimeoutStopSec"]) >= needed[1] + 10

@@ -1,14 +1,20 @@
 """The pages are true: what they show runs, what they link to is there, what is generated is fresh."""
 
 import os
+import random
 import re
+import shutil
+import string
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.docs.snippets import ROOT, SHOWN_HOME, Stage, blocks, pages
+from parley.cli.width import display_width
+from tests.docs.snippets import COLUMNS, ROOT, SHOWN_HOME, Stage, blocks, commands, pages
 
 RUN = [page for page in pages() if any(blocks(page))]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -20,15 +26,27 @@ def name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A folder whose path is as long as the one that pages show, so that lines are wrapped where pages show it."""
+    while True:
+        folder = Path("/tmp") / "".join(random.choices(string.ascii_lowercase, k=len(SHOWN_HOME) - len("/tmp/")))
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            break
+    yield folder
+    shutil.rmtree(folder)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", RUN, ids=name)
-def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Stage(tmp_path)
+def test_what_a_page_shows_is_what_happens(page: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(home)
     for variable in list(os.environ):
         monkeypatch.delenv(variable)
     for variable, value in stage.environment.items():
         monkeypatch.setenv(variable, value)
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(home)
 
     try:
         for block in blocks(page):
@@ -98,3 +116,20 @@ def test_no_page_shows_a_folder_of_the_one_who_wrote_it() -> None:
 
 def test_the_packaged_description_is_the_readme() -> None:
     assert 'readme = "README.md"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in RUN if "tutorial" in page.parts or page.name == "README.md"], ids=name
+)
+def test_no_output_that_a_beginner_sees_is_wrapped_by_the_terminal(page: Path) -> None:
+    """Commands run at 80 columns, so a page that is true and wide shows a command that does not fit its output."""
+    lines = [
+        line
+        for block in blocks(page)
+        if block.language == "console"
+        for _, output in commands(block.text)
+        for line in output
+    ]
+    too_wide = [line for line in lines if display_width(line) > int(COLUMNS) and len(line.split()) > 1]
+
+    assert too_wide == []

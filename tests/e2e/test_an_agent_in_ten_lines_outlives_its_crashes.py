@@ -103,7 +103,7 @@ def test_an_agent_answers_through_crashes_restarts_and_a_lost_server(tmp_path: P
                 assert terminal.ask(intent, 5) == 10
             assert counter.returncode == 0
             assert terminal.seen() == [1, 2, 3, 4, 5]
-            assert boss.get_agent("counter").status == "draining"
+            assert boss.get_agent("counter").status == "dead"
     finally:
         if server.process is not None:
             server.kill()

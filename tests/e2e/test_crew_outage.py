@@ -67,7 +67,7 @@ async def owner_of(server: LiveServer) -> AsyncIterator[AsyncClient]:
 async def order(owner: AsyncClient, topics: tuple[str, ...]) -> list[str]:
     intents = [await owner.create_intent(topic, status="active") for topic in topics]
     for intent in intents:
-        for name in NAMES:
+        for name in reversed(NAMES):
             await owner.assign_agent(intent.id, name)
     return [intent.id for intent in intents]
 

@@ -1,4 +1,4 @@
-"""The package as a user gets it: built, installed into an empty environment, and the README's agent asked there."""
+"""The package as a user gets it: built, installed by its name into an empty environment, and the README tried there."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from parley.domain.version import VERSION
+from tools.record_session import commands
 
 ROOT = Path(__file__).resolve().parents[2]
 SAVED = re.compile(r"<!-- saved as (\S+) -->\n```python\n(.*?)```", re.DOTALL)
@@ -40,10 +43,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of an environment that holds nothing but the wheel and what it asks for."""
     folder = tmp_path_factory.mktemp("wheel")
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
-    ran(*pip, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", folder, ROOT, cwd=folder)
-    (wheel,) = folder.glob("*.whl")
+    ran(*pip, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", folder / "dist", ROOT, cwd=folder)
+    (wheel,) = folder.glob("dist/*.whl")
+    assert f"dist/{wheel.name}" in (ROOT / "docs" / "how-to" / "install.md").read_text()
     ran(sys.executable, "-m", "venv", "--without-pip", folder / "env", cwd=folder)
-    ran(*pip, "--python", folder / "env", "install", "--quiet", wheel, cwd=folder)
+    found = ("--find-links", folder / "dist", "agent-parley")
+    ran(*pip, "--python", folder / "env", "install", "--quiet", *found, cwd=folder)
     return folder / "env" / "bin"
 
 
@@ -88,6 +93,17 @@ def test_the_readmes_agent_answers_from_an_installed_wheel(installed: Path, tmp_
     # then it answers both
     assert by_command["payload"] == {"answer": "v2.3"}
     assert by_client == "v2.3\n"
+
+
+@pytest.mark.slow
+def test_the_first_commands_of_the_readme_run_from_an_installed_wheel(installed: Path, tmp_path: Path) -> None:
+    env = {"PATH": f"{installed}:/usr/bin:/bin", "HOME": str(tmp_path)}
+
+    version = ran(installed / "parley", "--version", cwd=tmp_path, env=env)
+    printed = [ran("/bin/sh", "-c", line, cwd=tmp_path, env=env) for line in commands((ROOT / "README.md").read_text())]
+
+    assert version == f"parley {VERSION}\n"
+    assert "mTLS or JWT for internal calls?" in printed[-1]
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from typing import Any
 
 from parley.adapters.files import courier, inbox, place
 from parley.adapters.files.folders import Folder
@@ -14,6 +15,7 @@ from parley.app.mailbox.kernel import Kernel
 from parley.domain.errors.errors import ParleyError
 from parley.domain.mailbox.delivery import Delivery, Status
 from parley.domain.mailbox.ledger import MailboxChanges, StoredMessage
+from parley.durable_files import temporary_name
 
 
 def _put(owner: object, name: str, part: object) -> None:
@@ -48,7 +50,7 @@ def rename_instead_of_link() -> None:
     def by_rename(
         folder: Folder, name: str, content: bytes, mode: int = place.FILE_MODE, *, use_tmpfile: bool = True
     ) -> None:
-        temporary = place.temporary_name(name)
+        temporary = temporary_name(name)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder.fd)
         place._write_and_sync(fd, content, mode)
         os.close(fd)
@@ -133,6 +135,42 @@ def record_after_commit() -> None:
     _put(store.SqliteStore, "commit", in_two_steps)
 
 
+def notice_counts_before_it_is_out() -> None:
+    """A notice counts as printed when it is offered, and the hook takes its time to print it."""
+    from parley.app.mailbox.receipts import offers
+    from parley.cli.attention import hook
+    from parley.domain.mailbox.offers import Offer, make_offer
+
+    def whole(*arguments: Any, named: bool) -> Offer:  # noqa: ANN401
+        return make_offer(*arguments, named=named)._replace(whole=True)
+
+    write = hook._write
+
+    def slowly(text: str) -> None:
+        time.sleep(1.0)
+        write(text)
+
+    _put(offers, "make_offer", whole)
+    _put(hook, "_write", slowly)
+
+
+def acknowledge_before_it_is_shown() -> None:
+    """A message counts as handed over when it is claimed, and the command takes its time to show it."""
+    from parley.app.mailbox.receipts import steps
+    from parley.cli.mailbox import claims as commands
+
+    look = commands._look_or_wait
+
+    def acknowledge_at_once(*arguments: Any) -> Any:  # noqa: ANN401
+        looked = look(*arguments)
+        if looked.claimed is not None:
+            steps.acknowledge(arguments[0], looked.claimed, "next")
+            time.sleep(1.0)
+        return looked
+
+    _put(commands, "_look_or_wait", acknowledge_at_once)
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
     mutant.__name__: mutant
     for mutant in (
@@ -144,6 +182,8 @@ MUTANTS: dict[str, Callable[[], None]] = {
         acknowledge_before_commit,
         commit_without_sync,
         record_after_commit,
+        notice_counts_before_it_is_out,
+        acknowledge_before_it_is_shown,
     )
 }
 

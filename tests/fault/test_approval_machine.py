@@ -29,6 +29,7 @@ from parley.domain.exchange.exchange import Exchange
 from tests.fault.conftest import FULL
 from tests.rigs.chosen_store import is_postgres
 from tests.rigs.governed import decide, held, person, put_policy, two_agents
+from tests.rigs.memory import roomy_folder
 from tests.rigs.team import Rig, open_rig
 
 pytestmark = [pytest.mark.both_stores, pytest.mark.fault]
@@ -63,7 +64,7 @@ class Approvals(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.stack = AsyncExitStack()
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = tempfile.TemporaryDirectory(dir=roomy_folder())
         self.waiting: dict[str, Waiting] = {}
         self.delegates: tuple[str, ...] = ()
         self.self_approval = True

@@ -37,6 +37,7 @@ from tests.fault.conftest import FULL
 from tests.rigs.behind_the_server import spent_of
 from tests.rigs.chosen_store import is_postgres
 from tests.rigs.governed import decide, person, place, put_policy, send
+from tests.rigs.memory import roomy_folder
 from tests.rigs.team import Rig, open_rig
 
 pytestmark = [pytest.mark.both_stores, pytest.mark.fault]
@@ -88,7 +89,7 @@ class Exchanges(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.stack = AsyncExitStack()
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = tempfile.TemporaryDirectory(dir=roomy_folder())
         self.talks: dict[tuple[str, frozenset[str]], Talk] = {}
         self.seen: dict[str, Outcome] = {}
         self.approved: set[str] = set()

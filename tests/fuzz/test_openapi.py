@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 CALLS = 5_000
 SHARDS = 4
 # More than an even share, because some operations have nothing that could be varied.
-EACH = 75
+EACH = 50
 CHECKS = [
     checks.not_a_server_error,
     checks.status_code_conformance,

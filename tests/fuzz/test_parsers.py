@@ -16,7 +16,7 @@ from tests.fault.conftest import FULL, missing
 from tests.fuzz import corpus
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 300 if FULL else 6
+SECONDS = 300 if FULL else 3
 # A parser that loses a tab which comes as a piece of its own: no input of the corpus shows it.
 BROKEN_PARSER = """
 import atheris

@@ -21,8 +21,6 @@ from tests.rigs.team import FakeClock, LiveServer
 from tests.surface.stage import Ran, Stage, a_stage
 
 _START_SECONDS = 60
-# The width for which help and tables are laid out.
-_COLUMNS = "100"
 
 
 def replay(
@@ -32,7 +30,6 @@ def replay(
     variables = {} if variables is None else variables
     with pytest.MonkeyPatch.context() as patch:
         stage = a_stage(folder, patch, home_to_copy)
-        patch.setenv("COLUMNS", _COLUMNS)
         with _server(folder / "server") if story.get("server") else nullcontext() as server:
             clock = server.rig.clock if server else FakeClock()
             fix_process(patch, clock, story.get("first_id", FIRST_ID))

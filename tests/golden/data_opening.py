@@ -7,6 +7,8 @@ from pathlib import Path
 
 import asyncpg
 
+from parley.adapters.postgres import schema
+from parley.adapters.postgres.connect import connect
 from tests.golden import command_replay, http_replay, stories
 from tests.golden.data_files import DATA, STORIES, known, unpacked
 from tests.golden.servers import LATER_IDS, a_server
@@ -24,6 +26,11 @@ async def answers_on_the_database(folder: Path, dsn: str) -> list[Answer]:
     connection = await asyncpg.connect(dsn)
     try:
         await connection.execute((DATA / "server.sql").read_text(encoding="utf-8"))
+    finally:
+        await connection.close()
+    connection = await connect(dsn, "tests")
+    try:
+        await schema.migrate(connection)  # as at each start
     finally:
         await connection.close()
     return await _answers(folder, dsn)

@@ -1,15 +1,19 @@
 """Story files: steps with what goes in and the answer that was recorded for it.
 
 A step names values of its answer (`save`), and later steps use them as `{name}`. Text with other braces stays as it is.
+`{"signed_by": 1, "text": "{challenge}"}` becomes the signature of that text by the Ed25519 key whose seed is that byte.
 """
 
 from __future__ import annotations
 
+import base64
 import difflib
 import json
 import re
 from pathlib import Path
 from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 Step = dict[str, Any]
 Answer = dict[str, Any]
@@ -42,10 +46,17 @@ def filled(template: object, variables: dict[str, str]) -> Any:  # noqa: ANN401 
     if isinstance(template, str):
         return _VARIABLE.sub(lambda match: variables.get(match[1], match[0]), template)
     if isinstance(template, dict):
+        if template.keys() == {"signed_by", "text"}:
+            return _signature(template["signed_by"], filled(template["text"], variables))
         return {filled(name, variables): filled(value, variables) for name, value in template.items()}
     if isinstance(template, list):
         return [filled(item, variables) for item in template]
     return template
+
+
+def _signature(seed: int, text: str) -> str:
+    signature = Ed25519PrivateKey.from_private_bytes(bytes([seed]) * 32).sign(text.encode())
+    return base64.urlsafe_b64encode(signature).rstrip(b"=").decode()
 
 
 def saved_values(step: Step, document: object) -> dict[str, str]:

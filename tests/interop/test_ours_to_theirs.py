@@ -92,7 +92,7 @@ def test_a_conversation_of_two_tools_stays_one_thread(place: Path) -> None:
     fixed = ("--from", "bob", "--to", "alice", "--type", "question", "--subject", "Start", "--body", "?", "--json")
     started = json.loads(theirs(place, "send", "p", *fixed).out)["message_id"]
 
-    reply = Mailbox("p", agent="alice", home=place / "h").reply(started, "from Parley")
+    reply = Mailbox("p", agent="alice", home=place / "h").reply(started, "from Parley", keep_open=True)
     again = theirs(place, "send", "p", *fixed[:-1], "--in-reply-to", reply.id)
     last = ours(place, "send", "p", *fixed[:-1], "--in-reply-to", reply.id)
 

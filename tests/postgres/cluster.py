@@ -33,6 +33,7 @@ from typing import TypeVar
 import asyncpg
 
 from tests.postgres.programs import ServerFailed, account, as_server, environment, run
+from tests.rigs.memory import roomy_folder
 
 _T = TypeVar("_T")
 Prepare = Callable[[str], None]
@@ -47,8 +48,6 @@ _PORTS = range(15_000, 32_000)
 _BASICS = {"max_connections": "100", "shared_buffers": "32MB", "wal_keep_size": "64MB"}
 # A server refuses a database that may lose what it has acknowledged. In memory it costs nothing not to be one.
 _CAREFUL = {"fsync": "on", "full_page_writes": "on", "max_connections": "400", "max_wal_size": "256MB"}
-_MEMORY = Path("/dev/shm")
-_ROOM = 2 << 30
 
 
 class Cluster:
@@ -255,8 +254,7 @@ def a_folder(*, in_memory: bool = False) -> Iterator[Path]:
 
 def _new_folder(*, in_memory: bool) -> Path:
     # A new database is 300 files. On a disk with many such behind it that took 20 ms to 300 ms, in memory 10 ms.
-    roomy = in_memory and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM
-    folder = Path(tempfile.mkdtemp(prefix="parley-pg-", dir=_MEMORY if roomy else None))
+    folder = Path(tempfile.mkdtemp(prefix="parley-pg-", dir=roomy_folder() if in_memory else None))
     folder.chmod(0o755)
     return folder
 

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import shutil
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
 _FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --no-proxy-server"
+    # A change of size would end the transition between two pages with an error.
+    " --force-prefers-reduced-motion"
     " --disable-background-networking --disable-component-update --disable-sync --remote-debugging-pipe"
 )
+
+
+_LEFT = -32000
+
+
+class PageLeft(Exception):
+    """The page went to another address while it was asked."""
 
 
 class Page:
@@ -27,21 +40,66 @@ class Page:
         self._to_browser = to_browser
         self._number = 0
         self._session = ""
+        # What the page complained of: errors of scripts, of its policies, and files that it did not get.
+        self.errors: list[str] = []
 
-    async def open(self, url: str) -> None:
-        """Open an address in a new page, and wait until it is loaded."""
+    async def open(self, url: str, *, bypass_policy: bool = False) -> None:
+        """Open an address in a new page, and wait until it is loaded. `bypass_policy`: scripts of the test may do what
+        the page's own may not.
+        """
         target = await self._command("Target.createTarget", url="about:blank")
         attached = await self._command("Target.attachToTarget", targetId=target["targetId"], flatten=True)
         self._session = attached["sessionId"]
-        await self._command("Page.enable")
+        for domain in ("Page", "Log", "Runtime"):
+            await self._command(f"{domain}.enable")
+        if bypass_policy:
+            await self._command("Page.setBypassCSP", enabled=True)
+        await self.go(url)
+
+    async def go(self, url: str) -> None:
+        """Go to an address, and wait until it is loaded."""
         await self._command("Page.navigate", url=url)
-        await self.run("document.readyState === 'complete' || new Promise(done => addEventListener('load', done))")
+        await self.until("document.readyState === 'complete'")
 
     async def run(self, script: str) -> Any:  # noqa: ANN401  # what the script gives
         """The value of a script in the page, or of the promise that it gives."""
         done = await self._command("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in done, done["exceptionDetails"]
         return done["result"].get("value")
+
+    async def until(self, script: str) -> None:
+        """Wait until a script gives something true; a page that is left meanwhile is asked again."""
+        async with asyncio.timeout(30):
+            while True:
+                with suppress(PageLeft):
+                    done = await self._command("Runtime.evaluate", expression=script, returnByValue=True)
+                    if done["result"].get("value"):
+                        return
+                await asyncio.sleep(0.02)
+
+    async def press(self, *keys: str) -> None:
+        """Press keys, one after the other: a letter, or "Enter"."""
+        for key in keys:
+            pressed: dict[str, object] = {"key": key, "text": "\r" if key == "Enter" else key}
+            if key == "Enter":
+                pressed["windowsVirtualKeyCode"] = 13
+            await self._command("Input.dispatchKeyEvent", type="keyDown", **pressed)
+            await self._command("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+    async def resize(self, width: int, height: int) -> None:
+        """Give the page another size; a narrow one is a phone."""
+        await self._command(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500
+        )
+
+    async def prefer(self, scheme: str) -> None:
+        """Prefer "light" or "dark"."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        await self._command("Emulation.setEmulatedMedia", features=features)
+
+    async def picture(self) -> bytes:
+        """The page as PNG."""
+        return base64.b64decode((await self._command("Page.captureScreenshot", format="png"))["data"])
 
     async def _command(self, method: str, **params: object) -> dict[str, Any]:
         self._number += 1
@@ -51,10 +109,20 @@ class Page:
         os.write(self._to_browser, json.dumps(command).encode() + b"\0")
         while True:
             answer = json.loads((await self._reader.readuntil(b"\0"))[:-1])
+            self._note(answer)
             if answer.get("id") == self._number:
+                if answer.get("error", {}).get("code") == _LEFT:
+                    raise PageLeft
                 assert "error" not in answer, answer
                 result: dict[str, Any] = answer["result"]
                 return result
+
+    def _note(self, event: dict[str, Any]) -> None:
+        params = event.get("params", {})
+        if event.get("method") == "Runtime.exceptionThrown":
+            self.errors.append(str(params["exceptionDetails"].get("exception", params["exceptionDetails"])))
+        if event.get("method") == "Log.entryAdded" and params["entry"]["level"] == "error":
+            self.errors.append(f"{params['entry']['text']} {params['entry'].get('url', '')}")
 
 
 @asynccontextmanager

@@ -38,6 +38,7 @@ FOREIGN_VARIABLES = (
     "CLAUDE_CODE",
     "COLUMNS",
     "EDITOR",
+    "FORCE_COLOR",
     "NO_COLOR",
     "VISUAL",
     "XDG_CONFIG_HOME",
@@ -59,11 +60,12 @@ class Ran:
 
     @property
     def error(self) -> str:
-        """The stable code of the one line on standard error."""
-        assert self.err.count("\n") == 1, self.err
-        program, code, _ = self.err.split(": ", 2)
-        assert program == "parley"
-        return code
+        """The stable code at the end of the one error on standard error, which a line with a hint may follow."""
+        error, *hint = self.err.splitlines()
+        assert len(hint) <= 1, self.err
+        assert all(line.startswith("hint: ") for line in hint), self.err
+        assert error.startswith("error: "), self.err
+        return error.rpartition(" [")[2].removesuffix("]")
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class DataAgent(BaseAgent):
     async def work(self, intent: parley.Intent) -> None:
         channel = await self.channels.open("data-clarification", intent_id=intent.id)
         answer = await channel.ask("research-agent-01", {"question": "Which quarter?"}, timeout=30)
-        assert_type(answer, parley.ChannelMessage)
+        assert_type(answer, parley.AsyncReceivedMessage)
         for one in await channel.ask_all("role:reviewer", {"question": "Good?"}):
             assert_type(one.error, str)
         await channel.notify("logger", {"phase": "begun"})

@@ -6,8 +6,8 @@ import parley
 
 
 def mistaken(client: parley.Client, channel: parley.Channel) -> None:
-    client.ask(channel.id, None, "bob")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    client.ask(channel, None, "bob", {})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    client.ask(3, None, "bob", {})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    client.ask(channel, {}, "bob", {})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     client.send_mesage(channel.id)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     client.follow(channel.id)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     client.approve("appr_1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-MOST_HOPS = 42
-MOST_FILES = 21
+MOST_HOPS = 36
+MOST_FILES = 17
 
 
 def test_a_plain_post_takes_no_more_hops_and_files_than_it_did() -> None:
@@ -21,6 +21,6 @@ def test_a_plain_post_takes_no_more_hops_and_files_than_it_did() -> None:
     assert spine is not None
     hops, files = map(int, spine.groups())
     assert (hops <= MOST_HOPS, files <= MOST_FILES) == (True, True), traced.stdout
-    # What it counts is there: the request's head, the decision, the commit and the stream.
-    for function in ("HeadReader.read", "place", "SqliteWriter.commit", "Tail.publish", "is_visible"):
+    # What it counts is there: the request's head, the remembered decision, the commit and the stream.
+    for function in ("HeadReader.read", "DecisionCache.find", "SqliteWriter.submit", "Tail.publish", "Openings.pieces"):
         assert f" {function}\n" in f"{traced.stdout}\n", function

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import pickle
 import re
 import subprocess
 import sys
@@ -18,20 +20,29 @@ PUBLIC = [
     "AgentFailed",
     "AgentGone",
     "AgentInfo",
+    "Ambiguous",
     "Approval",
+    "ApprovalCount",
     "ApprovalDecided",
     "ApprovalStale",
+    "Ask",
+    "AskCount",
     "AskEnded",
     "AskTimeout",
     "Assignment",
+    "AsyncChannelHandle",
     "AsyncClient",
     "AsyncDirect",
+    "AsyncPendingApproval",
+    "AsyncReceivedMessage",
+    "AsyncServerSession",
     "Attempt",
     "AuditCheckpoint",
     "AuditCheckpoints",
     "AuditEntry",
     "AuditPage",
     "AuditProof",
+    "BadAgentName",
     "BaseAgent",
     "Bookmark",
     "BookmarkTaken",
@@ -43,15 +54,20 @@ PUBLIC = [
     "ChannelMessage",
     "ChannelOptions",
     "Checkpoint",
+    "CircularWait",
     "ClaimedJob",
+    "ClaimedMessage",
     "Client",
     "Conflict",
     "Consistency",
+    "Conversation",
     "CursorEvicted",
     "DeadLetter",
+    "DeliveryReceipt",
     "Denied",
     "Direct",
     "DirectChannel",
+    "EndedSessions",
     "Erasure",
     "Event",
     "EventProof",
@@ -69,11 +85,17 @@ PUBLIC = [
     "Item",
     "Job",
     "Key",
+    "KeyHolder",
     "Kind",
     "LeaseLost",
+    "LiveItem",
+    "LoginLink",
+    "LoginSession",
     "Mailbox",
     "Message",
     "MessageHeld",
+    "MessageStatus",
+    "MessageSummary",
     "MessageTimeoutError",
     "NameTaken",
     "NewKey",
@@ -82,6 +104,7 @@ PUBLIC = [
     "NotFound",
     "NotMember",
     "ParleyError",
+    "PendingApproval",
     "Policies",
     "Policy",
     "PolicyInForce",
@@ -91,6 +114,10 @@ PUBLIC = [
     "QueueCounts",
     "QuotaExceeded",
     "RateLimited",
+    "ReceiptState",
+    "ReceiptStep",
+    "ReceivedMessage",
+    "RecentChannel",
     "Record",
     "RefusedFile",
     "Replay",
@@ -98,8 +125,11 @@ PUBLIC = [
     "RequestInfo",
     "Review",
     "Role",
+    "SentMessage",
     "ServerInfo",
+    "ServerSession",
     "SignatureCheck",
+    "StatusHistory",
     "StepContext",
     "StreamItem",
     "StreamTicket",
@@ -107,6 +137,7 @@ PUBLIC = [
     "SubscriptionSecret",
     "Suspended",
     "Suspension",
+    "SuspensionPreview",
     "Task",
     "Tenant",
     "Timer",
@@ -126,9 +157,13 @@ PUBLIC = [
     "WorkflowRunning",
     "WorkflowTimedOut",
     "ask_back",
+    "connect",
+    "connect_async",
     "on_approval",
     "on_assignment",
     "on_message",
+    "on_notify",
+    "on_request",
     "progress",
     "run_agents",
     "serve_agents",
@@ -146,6 +181,28 @@ OTHER_NAMES = {"MessageTimeoutError": "AskTimeout"}
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_public_name_is_there(name: str) -> None:
     assert getattr(parley, name).__name__ == OTHER_NAMES.get(name, name)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_class_names_the_package_in_tracebacks_and_reprs(name: str) -> None:
+    exported = getattr(parley, name)
+
+    if isinstance(exported, type):
+        assert exported.__module__ == "parley"
+        assert pickle.loads(pickle.dumps(exported)) is exported
+
+
+def test_a_class_has_one_public_name_but_for_that_of_the_rfc() -> None:
+    names = [name for name in PUBLIC if getattr(parley, name).__name__ != name]
+
+    assert names == ["MessageTimeoutError"]
+
+
+def test_a_call_that_lacks_an_argument_names_the_client_and_no_part_of_it() -> None:
+    with pytest.raises(TypeError, match=r"^Client\.get_message\(\) missing"):
+        parley.Client("http://127.0.0.1:1").get_message("chan_1")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^AsyncClient\.get_message\(\) missing"):
+        asyncio.run(parley.AsyncClient("http://127.0.0.1:1").get_message("chan_1"))  # type: ignore[call-arg]
 
 
 def test_a_question_without_an_answer_has_two_names() -> None:

@@ -22,7 +22,7 @@ OTHER_NAME_IN_APP = {
     "status": "nodes",
 }
 # Health and metrics have no use case.
-WITHOUT_USE_CASE = {"system"}
+WITHOUT_USE_CASE = {"mcp", "system"}
 
 # A reader cannot tell from these what a function does or answers: say the verb and its object (`list_page`, `get`,
 # `create`), or the noun that it answers with.

@@ -169,10 +169,38 @@ def test_the_runtime_is_known_by_its_word_or_its_marks(place: Path, environ: dic
 
 
 @pytest.mark.parametrize(
-    ("environ", "colour"), [({}, True), ({"NO_COLOR": ""}, False), ({"TERM": "dumb"}, False), ({"TERM": "xterm"}, True)]
+    ("environ", "on_terminal", "in_pipe"),
+    [
+        ({}, True, False),
+        ({"TERM": "xterm"}, True, False),
+        ({"TERM": "dumb"}, False, False),
+        ({"NO_COLOR": ""}, False, False),
+        ({"FORCE_COLOR": "1"}, True, True),
+        ({"FORCE_COLOR": "1", "TERM": "dumb"}, True, True),
+        ({"FORCE_COLOR": "0"}, False, False),
+        ({"FORCE_COLOR": ""}, True, False),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False, False),
+    ],
 )
-def test_colour_is_left_out_where_it_is_not_wanted(place: Path, environ: dict[str, str], colour: bool) -> None:
-    assert load(place, **environ).colour is colour
+def test_colours_are_where_they_are_wanted(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], on_terminal: bool, in_pipe: bool
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+
+    assert settings.wants_colour(is_terminal=True) is on_terminal
+    assert settings.wants_colour(is_terminal=False) is in_pipe
+
+
+@pytest.mark.parametrize(
+    ("text", "width"), [("80", 80), ("1", 1), ("", 0), ("0", 0), ("wide", 0), ("-5", 0), ("99999", 0), ("²", 0)]
+)
+def test_columns_are_a_number(monkeypatch: pytest.MonkeyPatch, text: str, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", text)
+
+    assert settings.columns() == width
 
 
 @pytest.mark.parametrize(

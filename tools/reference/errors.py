@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from types import ModuleType
 
 import parley
 from parley.cli import exits
+from parley.domain.errors import errors as common_errors
 from parley.domain.errors import rules as governance_errors
 from parley.domain.errors import team as team_errors
 from parley.domain.errors import workflow as workflow_errors
@@ -32,9 +34,8 @@ SERVED = frozenset(
     }
 )
 LOCAL = frozenset({"UnsafeMode", "WebhookInvalid", "WebhookReplayed", "Gone", "Overspent"})
-ERROR_MODULES = frozenset(
-    {ParleyError.__module__, team_errors.__name__, governance_errors.__name__, workflow_errors.__name__}
-)
+# In the order in which they import each other.
+ERROR_MODULES = (common_errors, team_errors, governance_errors, workflow_errors)
 FOUND = (
     "`validate`, `doctor`, a check, `watch` or `listen` found something wrong; "
     "`ask` was answered with an error; you said no; nobody read it"
@@ -93,8 +94,13 @@ def errors_page() -> Iterator[str]:
 def error_tree(kind: type[ParleyError] = ParleyError) -> Iterator[type[ParleyError]]:
     yield kind
     for below in kind.__subclasses__():
-        if below.__module__ in ERROR_MODULES:
+        if home_of(below) is not None:
             yield from error_tree(below)
+
+
+def home_of(kind: type[ParleyError]) -> ModuleType | None:
+    """The module that defines an error; a public one calls itself a class of `parley`."""
+    return next((module for module in ERROR_MODULES if vars(module).get(kind.__name__) is kind), None)
 
 
 def error_row(kind: type[ParleyError]) -> tuple[str, ...]:
@@ -117,7 +123,7 @@ def is_sent(kind: type[ParleyError]) -> bool:
     """Whether a server answers with it, rather than a command or a mailbox."""
     return (
         status_of(kind()) != 500
-        and (kind.__module__ != ParleyError.__module__ or kind.__name__ in SERVED)
+        and (home_of(kind) is not common_errors or kind.__name__ in SERVED)
         and kind.__name__ not in LOCAL
     )
 

@@ -23,9 +23,10 @@ BOUNDS = {"minLength": "characters or more", "maxLength": "at most", "minimum": 
 HTTP_INTRO = """\
 # HTTP
 
-A running server shows the same at `/docs`, and as OpenAPI 3.1 at `/openapi.json`. Paths are below `/api/v1`, or `/v1`,
-unless they are listed under [system](#system) or begin with `/.well-known`. How to use it:
-[Your first channel](../tutorial/first-channel.md), [Receive webhooks](../how-to/receive-webhooks.md).
+A running server shows the same at `/docs`, with an example of every call, and as OpenAPI 3.1 at `/openapi.json`. Paths
+are below `/api/v1`, or `/v1`, unless they are listed under [system](#system) or begin with `/.well-known`. How to use
+it: [Your first channel over HTTP](../tutorial/first-channel-over-http.md),
+[Receive webhooks](../how-to/receive-webhooks.md).
 
 | header | what for |
 |---|---|

@@ -33,11 +33,19 @@ Everything here is imported from `parley`, except where it says otherwise.
 | to | use | shown in |
 |---|---|---|
 | write an agent | [Agents](#agents) | [Write an agent](../how-to/write-an-agent.md) |
-| use a server | [Client](#client) | [Use a server from Python](../how-to/talk-to-a-server-from-python.md) |
+| talk to agents | [Connect](#connect) | [Use a server from Python](../how-to/talk-to-a-server-from-python.md) |
+| use all of a server | [Client](#client) | [Use a server from Python](../how-to/talk-to-a-server-from-python.md) |
 | run a workflow | [Workflow](#workflow) | [Run a workflow](../how-to/run-a-workflow.md) |
 | test agents | [parley.testing](#parleytesting) | [Test an agent](../how-to/test-an-agent.md) |
 | use a mailbox | [Mailbox](#mailbox) | [Use mailboxes from Python](../how-to/use-from-python.md) |
 | know what comes back | [Records](#records), [errors](#errors) | |
+"""
+CONNECT = """
+## Connect
+
+What most programs need. `connect_async` gives the same with methods that are awaited: `AsyncServerSession`,
+`AsyncChannelHandle`, `AsyncReceivedMessage`, `AsyncDirect`, `AsyncPendingApproval`; `ask_stream` and `listen` are
+asynchronous iterators. Agents and tests have the same handles.
 """
 CLIENT = """
 ## Client
@@ -64,7 +72,8 @@ RECORDS = """
 ## Records
 
 What a server says. Fields are attributes, and can also be read as `record["field"]`; `dict(record)` and
-`record.to_dict()` give all of them. They never change. A newer server may say more: that is left aside.
+`record.to_dict()` give all of them. They never change. A newer server may say more: that is left aside. A message is
+different: `message["name"]` and `dict(message)` are its payload.
 """
 PARTS = """
 ### Parts of records
@@ -88,6 +97,8 @@ ENUMS = """
 
 The members of an enum are texts: `Kind.QUESTION == "question"`. Wherever one is taken, the text will do.
 """
+# Records with a section of their own.
+SHOWN_ABOVE = ("Record", "ReceivedMessage", "AsyncReceivedMessage", "PendingApproval", "AsyncPendingApproval")
 # What the page names without a section of its own; a set of texts is shown with all of them.
 TYPES: dict[str, str | Iterable[str]] = {
     "AgentChannels": "the channels of an agent, see [channels.open](#channelsopen)",
@@ -96,10 +107,14 @@ TYPES: dict[str, str | Iterable[str]] = {
     "WorkflowOutcome": WorkflowOutcome,
     "Priority": parley.Priority,
     "ProgressPart": "what `progress(...)` gives, for a generator handler to yield",
-    "AsyncDirect": "what `AsyncClient.direct(...)` gives: `Direct` with methods that are awaited",
-    "DirectHandle": "what `self.direct(...)` gives an agent: `ask`, `ask_stream`, `notify` and `follow_up`",
+    "AsyncChannelHandle": "[ChannelHandle](#channelhandle) with methods that are awaited",
+    "AsyncDirect": "[Direct](#direct) with methods that are awaited",
+    "AsyncPendingApproval": "[PendingApproval](#pendingapproval) with methods that are awaited",
+    "AsyncReceivedMessage": "[ReceivedMessage](#receivedmessage), whose `reply` is awaited",
+    "AsyncServerSession": "[ServerSession](#serversession) with methods that are awaited",
     "QuestionBack": "what `ask_back(...)` gives, for a handler to return",
     "ForwardedRequest": "what `message.forward(...)` gives, for a handler to return",
+    "ReceiptState": parley.ReceiptState,
     "ReviewState": ReviewState,
     "Start": get_args(Start),
     "TaskStatus": TaskStatus,
@@ -111,11 +126,14 @@ TYPES: dict[str, str | Iterable[str]] = {
 
 def python_page() -> Iterator[str]:
     yield INTRO
+    yield from connect_part()
     yield from agents_part()
     yield from client_part()
     yield from workflow_part()
     yield from testing_part()
     yield from class_section(Mailbox, "##")
+    yield from class_section(parley.ClaimedMessage, "###", construct=False)
+    yield from class_section(parley.SentMessage, "###", construct=False)
     yield from records_part()
     yield ERRORS
     yield from table(("class", "code", "meaning"), error_rows())
@@ -126,7 +144,8 @@ def python_page() -> Iterator[str]:
 def agents_part() -> Iterator[str]:
     yield "## Agents"
     yield from class_section(parley.Agent, "###")
-    for function in (parley.on_message, parley.on_assignment, parley.on_approval, parley.progress, parley.ask_back):
+    marks = (parley.on_message, parley.on_request, parley.on_notify, parley.on_assignment, parley.on_approval)
+    for function in (*marks, parley.progress, parley.ask_back):
         yield from function_section(function.__name__, function, "####")
     yield from class_section(parley.BaseAgent, "###")
     for several in (parley.run_agents, parley.serve_agents):
@@ -134,11 +153,21 @@ def agents_part() -> Iterator[str]:
     yield CHANNELS.rstrip()
     yield from function_section("channels.open", channels.AgentChannels.open, "####")
     yield ""
-    yield "### ChannelHandle"
+    yield "It gives a [ChannelHandle](#channelhandle) whose methods are awaited."
+
+
+def connect_part() -> Iterator[str]:
     yield ""
-    yield "What `self.channels.open(...)` gives: an open channel."
-    for name, method in methods_of(parley.ChannelHandle):
-        yield from function_section(f"channel.{name}", method, "####")
+    yield CONNECT.strip()
+    yield from function_section("connect", parley.connect, "###")
+    for kind in (
+        parley.ServerSession,
+        parley.ChannelHandle,
+        parley.ReceivedMessage,
+        parley.Direct,
+        parley.PendingApproval,
+    ):
+        yield from class_section(kind, "###", construct=False)
 
 
 def client_part() -> Iterator[str]:
@@ -152,7 +181,6 @@ def client_part() -> Iterator[str]:
     yield ""
     yield "### The client itself"
     yield from members_of(parley.Client, "####")
-    yield from class_section(parley.Direct, "###")
 
 
 def workflow_part() -> Iterator[str]:
@@ -180,13 +208,14 @@ def records_part() -> Iterator[str]:
     classes = [(name, member) for name, member in exported if inspect.isclass(member)]
     yield RECORDS
     for name, record in classes:
-        if issubclass(record, msgspec.Struct) and name != "Record":
+        if issubclass(record, msgspec.Struct) and name not in SHOWN_ABOVE:
             yield from record_section(name, record)
     yield PARTS.rstrip()
     for part in sorted(unnamed_records(), key=lambda record: record.__name__):
         yield from record_section(part.__name__, part, "####")
     yield TUPLES.rstrip()
-    tuples = {name: member for name, member in classes if issubclass(member, tuple) and member is not StepContext}
+    shown = (StepContext, parley.ClaimedMessage, parley.SentMessage)
+    tuples = {name: member for name, member in classes if issubclass(member, tuple) and member not in shown}
     for name, record in (
         tuples
         | {

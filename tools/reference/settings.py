@@ -13,6 +13,9 @@ SETTING_MEANINGS = {
     "project": "the project; empty: found from the working directory, else the only one there is, see below",
     "agent": "who acts, on a server too; empty: in a mailbox the agent whose card or name fits the runtime, see below",
     "lease": "how long `parley next` and `parley extend` hold a message",
+    "wakes_per_hour": "how often in an hour a coding agent is woken, or kept from going idle; 0 is never",
+    "quiet_hours": "when it never does, in local time, such as `22:00-07:00`",
+    "wake": "which idle sessions of a coding agent are woken for messages: `always`, `attended` (by a person), `never`",
     "sender_check": "a file that belongs to another user than its `from`: `warn` adds a note, `enforce` makes it a dead"
     " letter",
     "file_bytes": f"size of a message file in bytes; never above {HARD_FILE_BYTES}",
@@ -28,6 +31,8 @@ SETTING_MEANINGS = {
     "inbox_messages": "messages of one operating system user in one inbox",
     "url": "where the server is, for commands on a server",
     "key": "the key that commands on a server show; `parley config` does not print it",
+    "context": "the saved login to use (see `parley context list`)",
+    "intent": "the intent of commands that name none, by its title or id",
     "human_key": "a person's key, for decisions in a mailbox; `parley config` does not print it",
     "admin_key": "the first admin key of a new server, instead of one that it makes up",
     "data": "where a server keeps everything; empty: `~/.local/share/parley` (or under `$XDG_DATA_HOME`)",
@@ -163,7 +168,7 @@ def settings_page() -> Iterator[str]:
         yield ""
         yield from table(("name", "default", "environment", "meaning"), of_group)
         yield ""
-    yield SETTINGS_RUNTIME.format(runtimes=", ".join(sorted(settings._RUNTIMES)))
+    yield SETTINGS_RUNTIME.format(runtimes=", ".join(sorted(settings.RUNTIMES)))
     yield from table(("variable", "runtime"), ((f"`{mark}`", runtime) for mark, runtime in settings._RUNTIME_VARIABLES))
     yield SETTINGS_END
 

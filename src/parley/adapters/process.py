@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING
 
 from parley.domain.names import time_ordered
@@ -14,17 +15,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_PAIRS = [left + right for left in _CROCKFORD for right in _CROCKFORD]
 # Eight bytes per character, so that all are equally likely.
 _CHARACTERS = _CROCKFORD.encode() * 8
 _ULID_NOISE = 16
 _ULIDS_AT_ONCE = 256
 _SLEW = 500e-6
 _STEP_SECONDS = 60.0
+_MILLISECOND = 0.001
+_TICK = timedelta(milliseconds=1)
+# How far the times in suffixes may run ahead of the clock.
+_BURST = timedelta(seconds=1)
 _STEP_ACCEPT_SECONDS = 300.0
 # A store that has been silent for longer cannot say whether the clock of a start is right.
 _SILENCE_SECONDS = 3_600.0
 
+# Of /proc/PID/stat, counted from behind the name of the program.
+_START_FIELD = 19
+_ENDED_STATES = (b"Z", b"X")
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # Counts through suspend, like a person's sense of half an hour; plain monotonic where it is missing.
 _UPTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -51,9 +58,16 @@ class SystemIds:
         # The last millisecond, and its encoding.
         self._millisecond = -1
         self._encoded_time = ""
+        # The time in the last suffix.
+        self._suffix_at = datetime.min.replace(tzinfo=UTC)
 
     def suffix(self, length: int) -> str:
-        return time_ordered(datetime.now(UTC), os.urandom(length).hex())[:length]
+        at, earliest = datetime.now(UTC), self._suffix_at + _TICK
+        # Two messages of one millisecond stay in their order, too; a clock that was set back begins anew.
+        if at < earliest < at + _BURST and earliest.minute == at.minute:
+            at = earliest
+        self._suffix_at = at
+        return time_ordered(at, os.urandom(length).hex())[:length]
 
     def token(self) -> str:
         return os.urandom(16).hex()
@@ -115,7 +129,9 @@ class SteadyClock:
 
     def milliseconds(self) -> int:
         """Milliseconds since 1970, by this clock."""
-        self._advance()
+        # Ids come in bursts: within a millisecond the last look at the clocks is new enough.
+        if self._monotonic() - self._last >= _MILLISECOND:
+            self._advance()
         return int(self._time * 1000)
 
     def _instant(self) -> datetime:
@@ -151,12 +167,66 @@ def monotonic() -> float:
     return time.monotonic()
 
 
+def process_mark(pid: int) -> str:
+    """What names a running process for good: its number, its start and its namespace; "" where that cannot be told.
+
+    Numbers are used again, and a container counts its own. Only Linux tells the rest.
+    """
+    started = _start_of(pid)
+    return f"{pid}:{started}:{_pid_namespace()}" if started else ""
+
+
+def has_ended(mark: str) -> bool:
+    """Whether the process of a mark is known to have ended; False where it cannot be seen from here."""
+    pid, _, rest = mark.partition(":")
+    started, _, namespace = rest.partition(":")
+    if not pid.isdigit() or not namespace or namespace != _pid_namespace():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # it runs as another user
+        return False
+    fields = _stat_of(int(pid))
+    # A zombie has ended, though nobody has asked for its exit code: in a container that may never happen.
+    return bool(fields) and (fields[0] in _ENDED_STATES or fields[_START_FIELD].decode() != started)
+
+
+def _start_of(pid: int) -> str:
+    fields = _stat_of(pid)
+    return fields[_START_FIELD].decode() if fields else ""
+
+
+def _stat_of(pid: int) -> list[bytes]:
+    """What Linux tells of a process, from its state on; nothing where it is not there."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name of the program, in brackets, may contain anything.
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []
+    return fields if len(fields) > _START_FIELD else []
+
+
+def _pid_namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
 def encode_time(milliseconds: int) -> str:
     """48 bits of time in Crockford's base 32: the first half of a ulid."""
     high, low = milliseconds >> 20, milliseconds & 0xFFFFF
-    return (
-        f"{_PAIRS[high >> 20]}{_PAIRS[high >> 10 & 1023]}{_PAIRS[high & 1023]}{_PAIRS[low >> 10]}{_PAIRS[low & 1023]}"
-    )
+    pairs = _crockford_pairs()
+    return f"{pairs[high >> 20]}{pairs[high >> 10 & 1023]}{pairs[high & 1023]}{pairs[low >> 10]}{pairs[low & 1023]}"
+
+
+@cache
+def _crockford_pairs() -> list[str]:
+    """Made when it is first needed: commands on mailboxes have no ulids."""
+    return [left + right for left in _CROCKFORD for right in _CROCKFORD]
 
 
 def encode_noise(noise: bytes) -> str:

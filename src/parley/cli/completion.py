@@ -1,4 +1,7 @@
-"""`parley completion`: print a completion script for bash, zsh or fish, generated from the parsers."""
+"""`parley completion`: print a completion script for bash, zsh or fish, generated from the parsers.
+
+The script has the commands and the options. For values it calls `parley __complete`; see `cli.candidates`.
+"""
 
 from __future__ import annotations
 
@@ -34,18 +37,19 @@ def _options_by_command() -> dict[str, list[str]]:
     return options
 
 
-def _bash(words: dict[str, list[str]]) -> str:
+def _bash(words: dict[str, list[str]], shell: str = "bash") -> str:
     cases = "\n".join(
-        f'    "{name}"*) words="{" ".join(options)}" ;;' for name, options in sorted(words.items(), reverse=True)
+        f'    "{name}"*) offers="{" ".join(options)}" ;;' for name, options in sorted(words.items(), reverse=True)
     )
     firsts = " ".join(sorted({name.split()[0] for name in words} | {"oacp"}))
     seconds = "\n".join(
-        f'    {group}) words="{" ".join(n.split()[1] for n in words if n.startswith(group + " "))}" ;;'
+        f'    {group}) offers="{" ".join(n.split()[1] for n in words if n.startswith(group + " "))}" ;;'
         for group in sorted({name.split()[0] for name in words if " " in name})
     )
+    # No variable `words`: it is one of zsh itself.
     return f"""_parley() {{
-  local current="${{COMP_WORDS[COMP_CWORD]}}" words="" line="${{COMP_WORDS[*]:1:COMP_CWORD-1}}"
-  if [ "$COMP_CWORD" -eq 1 ]; then words="{firsts}"
+  local current="${{COMP_WORDS[COMP_CWORD]}}" offers="" value line="${{COMP_WORDS[*]:1:COMP_CWORD-1}}"
+  if [ "$COMP_CWORD" -eq 1 ]; then offers="{firsts}"
   elif [ "${{current:0:1}}" = "-" ]; then case "$line" in
 {cases}
     esac
@@ -53,17 +57,32 @@ def _bash(words: dict[str, list[str]]) -> str:
 {seconds}
     esac
   fi
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
+  COMPREPLY=($(compgen -W "$offers" -- "$current"))
+  [ -z "$offers" ] && [ "$COMP_CWORD" -gt 1 ] || return 0
+  while IFS= read -r value; do
+    COMPREPLY+=("$value")
+  done < <(printf '%s\\0' "${{COMP_WORDS[@]:0:COMP_CWORD+1}}" | "${{COMP_WORDS[0]}}" __complete {shell} 2>/dev/null)
 }}
 complete -o default -F _parley parley"""
 
 
+# `commandline` gives the words without quotes, and fish quotes what it completes.
+_FISH_VALUES = """function __parley_values
+  set -l current (commandline -ct)
+  printf '%s\\0' (commandline -opc) "$current" | parley __complete fish 2>/dev/null
+end"""
+
+
 def _zsh(words: dict[str, list[str]]) -> str:
-    return "autoload -U +X bashcompinit && bashcompinit\n" + _bash(words)
+    return "autoload -U +X bashcompinit && bashcompinit\n" + _bash(words, "zsh")
 
 
 def _fish(words: dict[str, list[str]]) -> str:
-    lines = ["complete -c parley -f"]
+    lines = [
+        _FISH_VALUES,
+        "complete -c parley -f",
+        "complete -c parley -n 'not __fish_use_subcommand' -a '(__parley_values)'",
+    ]
     for first in sorted({name.split()[0] for name in words} | {"oacp"}):
         lines.append(f"complete -c parley -n __fish_use_subcommand -a {first}")
     for name, options in words.items():

@@ -8,7 +8,7 @@ from parley.cli.command import Command, add_mailbox_options, screen_of, settings
 from parley.cli.exits import OK
 from parley.cli.output import safe
 from parley.domain.errors.errors import ParleyError
-from parley.settings import SECRETS, Settings, Value, data_directory, unknown_variables, without_password
+from parley.settings import DEFAULT, SECRETS, Settings, Value, data_directory, unknown_variables, without_password
 
 if TYPE_CHECKING:
     import argparse
@@ -17,16 +17,21 @@ if TYPE_CHECKING:
 def _config(args: argparse.Namespace) -> int:
     settings = settings_of(args)
     others = (v for v in (*settings.sources, *settings.team_sources()) if v.name not in ("home", "project", "agent"))
-    values = [*_place_values(settings), *(_printable_value(value, settings) for value in others)]
+    access = {value.name: value for value in _access_values(settings)}
+    values = [*_place_values(settings), *(_printable_value(access.get(v.name, v), settings) for v in others)]
     unknown = unknown_variables().items()
     values += [Value(variable, "-", f"unknown, ignored: {hint or 'not a setting'}") for variable, hint in unknown]
     screen = screen_of(args)
     if args.json:
         screen.json({value.name: {"value": value.value, "source": value.source} for value in values})
     else:
-        screen.table(("SETTING", "VALUE", "FROM"), [(v.name, safe(v.value), safe(v.source)) for v in values])
+        width = max(len(value.name) for value in values)
+        for value in values:
+            # Paths stay whole: a person compares them.
+            name = screen.paint(f"{safe(value.name):<{width}}", "cyan")
+            screen.prose(f"{name}  {safe(value.value) or '-'}  ({safe(value.source)})", indent=" " * (width + 2))
         if settings.files:
-            screen.line(f"Settings files, the nearest first: {safe(', '.join(settings.files))}")
+            screen.prose(f"Settings files, the nearest first: {safe(', '.join(settings.files))}")
     return OK
 
 
@@ -37,6 +42,21 @@ def _printable_value(value: Value, settings: Settings) -> Value:
     if value.name == "store":
         return value._replace(value=without_password(value.value))
     return value._replace(value=data_directory(settings)) if value.name == "data" else value
+
+
+def _access_values(settings: Settings) -> list[Value]:
+    """Address, key and context as a command would resolve them, or why it cannot."""
+    from parley.login_wiring import find_access, login_file
+
+    try:
+        access = find_access(settings)
+    except ParleyError as error:
+        names = ("url", "key", "context")
+        return [Value(name, "-", f"not found: {error.message}") for name in names if not settings.is_given(name)]
+    values = [Value("url", access.url, access.url_source), Value("key", access.key, access.key_source or DEFAULT)]
+    if access.login is not None and not settings.context:
+        values.append(Value("context", access.login.name, login_file(settings).path))
+    return values
 
 
 def _place_values(settings: Settings) -> list[Value]:

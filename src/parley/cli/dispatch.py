@@ -29,6 +29,7 @@ class Group(NamedTuple):
 
 # The order is that of the overview. Nothing is imported before it is run.
 GROUPS = (
+    Group("see it work", "demo", {"demo": ("demo",)}),
     Group(
         "set up mailboxes",
         "mailbox",
@@ -56,6 +57,11 @@ GROUPS = (
         {"claims": ("next", "extend", "release", "done")},
     ),
     Group(
+        "connect coding agents",
+        "attention",
+        {"setup": ("setup",), "mcp": ("mcp",), "hook": ("hook", "hook wait"), "run": ("run",)},
+    ),
+    Group(
         "review changes",
         "review",
         {
@@ -80,7 +86,17 @@ GROUPS = (
             "restore": ("restore",),
             "store": ("store copy", "store reopen"),
             "key": ("key create", "key list", "key rotate", "key revoke"),
-            "tenant": ("tenant create",),
+            "session": ("session list", "session end"),
+            "tenant": ("tenant create", "tenant list"),
+        },
+    ),
+    Group(
+        "log in to a server",
+        "server",
+        {
+            "login": ("login", "logout", "whoami"),
+            "console": ("console",),
+            "context": ("context list", "context use", "context show", "context rename", "context remove"),
         },
     ),
     Group(
@@ -90,7 +106,7 @@ GROUPS = (
             "post": ("post",),
             "ask": ("ask",),
             "answer": ("answer",),
-            "requests": ("forward", "withdraw"),
+            "requests": ("asks", "forward", "withdraw"),
             "listen": ("listen",),
             "messages": ("messages",),
             "timers": ("timer list", "timer cancel"),
@@ -128,6 +144,7 @@ GROUPS = (
         "rules",
         {
             "policy": ("policy list", "policy show", "policy put", "policy remove", "policy check", "policy diff"),
+            "setting": ("policy set",),
             "trials": ("policy explain", "policy test", "policy replay"),
         },
     ),
@@ -136,21 +153,24 @@ GROUPS = (
         "audit",
         {
             "entries": ("audit list", "audit export", "audit prove", "audit erase"),
+            "report": ("audit report", "audit explain"),
             "verify": ("audit verify",),
             "reconcile": ("audit reconcile",),
         },
     ),
     Group("run workflows", "", {"workflow": ("workflow check", "workflow graph", "workflow run")}),
-    Group("settings", "", {"config": ("config",), "completion": ("completion",)}),
+    Group("settings", "", {"config": ("config",), "completion": ("completion",), "version": ("version",)}),
 )
 # Command -> the module below `parley.cli` that holds it.
-COMMANDS: dict[str, str] = {
-    command: f"{group.package}.{module}".lstrip(".")
-    for group in GROUPS
-    for module, commands in group.modules.items()
-    for command in commands
-}
+COMMANDS: dict[str, str] = {}
+for _group in GROUPS:
+    for _module, _commands in _group.modules.items():
+        COMMANDS |= dict.fromkeys(_commands, f"{_group.package}.{_module}".lstrip("."))
 _WIDTH = max(map(len, COMMANDS)) + 1
+# Words of other tools -> a hint at what Parley calls it.
+_SYNONYMS = {"history": "did you mean messages?", "cancel": "did you mean withdraw?"}
+# Commands that list when no verb follows.
+_LISTED_ALONE = ("dead",)
 
 
 def load_command(name: str) -> Command:
@@ -173,6 +193,14 @@ def dispatch(arguments: list[str]) -> int:
         from parley.cli.oacp.main import main as oacp_main
 
         return oacp_main(arguments[1:])
+    if arguments[0] == "__complete":
+        from parley.cli.candidates import main as print_candidates
+
+        return print_candidates(arguments[1:])
+    if arguments[0] == "hook" and not {"-h", "--help"} & {*arguments}:
+        from parley.cli.attention.hook import main as hook_main
+
+        return hook_main(arguments[1:])
     name, rest = _split(arguments)
     command = load_command(name)
     args = make_parser(f"parley {name}", command).parse_args(rest)
@@ -181,13 +209,15 @@ def dispatch(arguments: list[str]) -> int:
     except ParleyError as error:
         from parley.cli.parts.refusals import explain_refusal
 
-        explain_refusal(error, args)
+        explain_refusal(error, args, name)
         raise
 
 
 def _split(arguments: list[str]) -> tuple[str, list[str]]:
     """Split the arguments into the command, one or two words, and the rest."""
     first = arguments[0]
+    if len(arguments) > 1 and f"{first} {arguments[1]}" in COMMANDS:
+        return f"{first} {arguments[1]}", arguments[2:]
     if first in COMMANDS:
         return first, arguments[1:]
     members = [name for name in COMMANDS if name.startswith(first + " ")]
@@ -195,14 +225,15 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
         if first.startswith("-"):
             raise Invalid(f"no command {first!r}", hint="options go after the command; see: parley --help")
         first_words = {name.split()[0] for name in COMMANDS}
-        raise Invalid(f"no command {first!r}", hint=meant(first, first_words) or "see: parley --help")
-    if len(arguments) > 1 and f"{first} {arguments[1]}" in COMMANDS:
-        return f"{first} {arguments[1]}", arguments[2:]
+        hint = _SYNONYMS.get(first) or meant(first, first_words) or "see: parley --help"
+        raise Invalid(f"no command {first!r}", hint=hint)
     if len(arguments) > 1 and arguments[1] in ("-h", "--help"):
         for name in members:
             sys.stdout.write(f"parley {name:<{_WIDTH}} {load_command(name).summary}\n")
         raise SystemExit(OK)
     words = [name.split()[1] for name in members]
+    if first in _LISTED_ALONE and not any(word for word in arguments[1:2] if not word.startswith("-")):
+        return f"{first} list", arguments[1:]
     if len(arguments) > 1 and not arguments[1].startswith("-"):
         hint = meant(arguments[1], words) or f"{first} has: {', '.join(words)}"
         raise Invalid(f"no command {f'{first} {arguments[1]}'!r}", hint=hint)
@@ -210,26 +241,67 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
 
 
 def _help(words: list[str]) -> int:
-    if words:
+    everything = words == ["all"]
+    if words and not everything:
         name, _ = _split([*words, "--help"])  # a group lists its commands
         make_parser(f"parley {name}", load_command(name)).print_help()
         return OK
-    lines = [
-        "usage: parley COMMAND [options]",
-        "",
+    sys.stdout.write("\n".join(_everything() if everything else _first_page()) + "\n")
+    return OK
+
+
+# The first page: four ways to start, and what people use every day.
+_STARTS = (
+    ("parley demo", "Show people and agents at work, and leave nothing behind"),
+    ("parley init", "Create mailboxes for the agents of this repository"),
+    ("parley up", "Start a server for channels over HTTP"),
+    ("parley setup claude", "Let a coding agent notice its messages"),
+)
+_DAILY = ("send", "next", "reply", "inbox", "thread", "ask", "post", "messages", "listen", "status")
+
+
+def _first_page() -> list[str]:
+    """What Parley is, in a few lines."""
+    width = max(len(words) for words, _ in _STARTS) + 1
+    return [
         "Messaging for AI agents: mailboxes as files, channels over HTTP.",
+        "",
+        _heading("usage: parley COMMAND [options]"),
+        "",
+        _heading("start:"),
+        *(f"  {words:<{width}} {what}" for words, what in _STARTS),
+        "",
+        _heading("every day:"),
+        *(f"  {name:<{width}} {load_command(name).summary}" for name in _DAILY),
+        "",
+        f"{'parley help all':<{width + 2}} List every command",
+        f"{'parley help COMMAND':<{width + 2}} Show its options and examples",
+    ]
+
+
+def _heading(text: str) -> str:
+    from parley.settings import wants_colour
+
+    return f"\x1b[1m{text}\x1b[0m" if wants_colour(is_terminal=sys.stdout.isatty()) else text
+
+
+def _everything() -> list[str]:
+    """Every command, by groups."""
+    lines = [
+        "Messaging for AI agents: mailboxes as files, channels over HTTP.",
+        "",
+        _heading("usage: parley COMMAND [options]"),
     ]
     for group in GROUPS:
-        lines += ["", f"{group.title}:"]
+        lines += ["", _heading(f"{group.title}:")]
         lines += [f"  {name:<{_WIDTH}} {load_command(name).summary}" for name in group.commands]
-    lines += [
+    return [
+        *lines,
         "",
-        "other tools:",
+        _heading("other tools:"),
         f"  {'oacp ...':<{_WIDTH}} Drop-in replacement for oacp-cli (file mailboxes)",
         "",
         "Mailbox commands take --home, --project, --agent and --json.",
         "Server commands take --url, --key, --agent and --json.",
         "For the options and examples of a command: parley COMMAND --help",
     ]
-    sys.stdout.write("\n".join(lines) + "\n")
-    return OK

@@ -1,19 +1,23 @@
-"""`parley`: run a command line and report its error in one line."""
+"""`parley`: run a command line and report its error."""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
+from collections import namedtuple
 from contextlib import suppress
+from types import ModuleType
 
 # Everything else is imported after `entry` has turned the garbage collector off, which would scan the same objects
-# again and again during imports. `typing` alone takes a tenth of a command's time.
+# again and again during imports. `typing` alone takes a tenth of a command's time: see `LightTyping`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
     from parley.domain.errors.errors import ParleyError
+
+_CLASS_BODY = frozenset({"__module__", "__qualname__", "__annotations__"})
 
 
 def entry() -> NoReturn:
@@ -22,6 +26,7 @@ def entry() -> NoReturn:
     Nothing is lost: acknowledged data is on disk, and a ledger that is left open is as safe as after a crash.
     """
     gc.disable()  # a command runs for milliseconds; `watch` and other long commands turn it on again
+    use_light_typing()
     _import_argparse()
     code = main(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
@@ -38,6 +43,45 @@ def _import_argparse() -> None:
     import argparse  # noqa: F401  # it stays imported
 
     del sys.modules["gettext"]
+
+
+class _FieldsOfClass(type):
+    """Makes a named tuple of a class body, as `typing` does, without checking its annotations: the type checkers do."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> Any:  # noqa: ANN401  # no instance of it
+        annotations = body.get("__annotations__", {})
+        defaults = [body[field] for field in annotations if field in body]
+        fields = namedtuple(name, annotations, defaults=defaults, module=body["__module__"])  # type: ignore[misc]
+        for word, value in body.items():
+            if word not in _CLASS_BODY and word not in annotations:
+                setattr(fields, word, value)
+        fields.__annotations__ = annotations
+        return fields
+
+
+class LightTyping(ModuleType):
+    """A stand-in for `typing` with what commands on a mailbox need of it: `NamedTuple`.
+
+    Whoever imports another name (`Any`, `Protocol`) gets the real module, and everybody does from then on.
+    """
+
+    TYPE_CHECKING = False
+    NamedTuple = type.__new__(_FieldsOfClass, "NamedTuple", (), {})
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # anything of typing
+        if name.startswith("__") and name != "__all__":  # of the import system, which asks for them each time
+            raise AttributeError(name)
+        if sys.modules.get("typing") is self:
+            del sys.modules["typing"]
+        import typing
+
+        vars(self).update(vars(typing))
+        return getattr(typing, name)
+
+
+def use_light_typing() -> None:
+    """Let `import typing` find the stand-in, unless the real one is loaded already."""
+    sys.modules.setdefault("typing", LightTyping("typing"))
 
 
 def main(arguments: list[str]) -> int:
@@ -72,19 +116,21 @@ def main(arguments: list[str]) -> int:
 
 def _report(error: ParleyError, *, as_json: bool) -> int:
     from parley.cli.exits import exit_code
-    from parley.cli.output import json_text, safe
 
-    if as_json:
-        problems = [problem._asdict() for problem in error.problems]
-        document = {"code": error.code, "message": error.message, "hint": error.hint, "problems": problems}
-        line = json_text({"error": document})
-    else:
-        line = f"parley: {error.code}: {safe(error.message)}" + (f" ({safe(error.hint)})" if error.hint else "")
+    if not as_json:
+        from parley.cli.reports import report_error
+
+        report_error(error)
+        return exit_code(error)
+    from parley.cli.output import json_text
+
+    problems = [problem._asdict() for problem in error.problems]
+    document = {"code": error.code, "message": error.message, "hint": error.hint, "problems": problems}
     if sys.stdout is not None:
         with suppress(OSError):
             sys.stdout.flush()
     if sys.stderr is not None:
-        sys.stderr.write(line.encode("utf-8", "backslashreplace").decode() + "\n")
+        sys.stderr.write(json_text({"error": document}) + "\n")
     return exit_code(error)
 
 
@@ -95,7 +141,9 @@ def _report_bug(error: Exception) -> int:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     where = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace else "?"
-    sys.stderr.write(f"parley: internal: a bug in Parley at {where}: {type(error).__name__} (please report it)\n")
+    from parley.cli.reports import report_failure
+
+    report_failure(f"a bug in Parley at {where}: {type(error).__name__}", "internal", "please report it")
     return INTERNAL
 
 

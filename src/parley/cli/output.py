@@ -7,7 +7,11 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from parley.domain.times import age, ago, parse_time
+from parley.domain.content.visible import UNSAFE
+from parley.domain.content.visible import safe as safe  # noqa: PLC0414  # commands take both from here
+from parley.domain.content.visible import safe_text as safe_text  # noqa: PLC0414
+from parley.domain.times import ago, clock_time, parse_time
+from parley.settings import columns, wants_colour
 from parley.wire.oacp.format import OacpFormat
 
 if TYPE_CHECKING:
@@ -17,35 +21,10 @@ if TYPE_CHECKING:
     from parley.domain.mailbox.listing import FoundMessage, Item, RefusedFile
     from parley.domain.message.message import Message, Value
 
-# Controls, other line breaks, and characters that reorder or hide text.
-_EMOJI = "\u2600-\u27bf\ufe0f\U0001f000-\U0001faff"
-_UNSAFE = (
-    "(?:[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u2028\u2029\u200b\u200c\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"
-    "\ufff9-\ufffb\U000e0000-\U000e01ef]"
-    f"|(?<![{_EMOJI}])\u200d|\u200d(?![{_EMOJI}]))"  # a joiner is harmless where it makes one emoji of two
-)
 PRIORITY_COLOURS = {"P0": "red", "P1": "yellow", "P3": "dim"}
 _TIMES = frozenset({"created_at_utc", "expires_at"})
 UNLIMITED = 10_000
-# Below this many columns, lists leave out what can be missed.
-_NARROW = 100
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36", "dim": "2"}
-
-
-def safe(text: str) -> str:
-    """Return `text` on one line, with control characters made visible."""
-    return text if text.isprintable() else re.sub(_UNSAFE, _visible, text)
-
-
-def safe_text(text: str) -> str:
-    """Like `safe`, keeping line breaks and tabs."""
-    return re.sub(f"(?![\n\t]){_UNSAFE}", _visible, text)
-
-
-def _visible(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    short = {9: "\\t", 10: "\\n", 13: "\\r"}.get(code)
-    return short or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}")
 
 
 def json_text(value: object, indent: int | None = None) -> str:
@@ -56,13 +35,16 @@ def json_text(value: object, indent: int | None = None) -> str:
     if text.isascii() and "\x7f" not in text:
         return text
     # Lone surrogates (from file names) cannot be written either; their escape means the same.
-    return re.sub(f"(?!\n){_UNSAFE}|[\ud800-\udfff]", lambda match: json.dumps(match[0])[1:-1], text)
+    return re.sub(f"(?!\n){UNSAFE}|[\ud800-\udfff]", lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def terminal_width() -> int:
-    """Return the columns of the terminal; `UNLIMITED` without one."""
+    """Return the columns of the terminal, or those that COLUMNS names; `UNLIMITED` without both."""
+    wanted = columns()
+    if wanted:
+        return wanted
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns
+        return os.get_terminal_size(sys.stdout.fileno()).columns or UNLIMITED
     except (OSError, ValueError):
         return UNLIMITED
 
@@ -101,106 +83,100 @@ def confirm(question: str) -> bool:
 class Screen:
     """Standard output, with colours on a terminal."""
 
-    def __init__(self, *, colour: bool) -> None:
-        self._colour = colour and sys.stdout.isatty()
+    def __init__(self, *, colour: bool = True) -> None:
+        self._columns = 0
+        self.has_colour = colour and wants_colour(is_terminal=sys.stdout.isatty())
         # A terminal that cannot show a character must not end the command.
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="backslashreplace")
 
+    def width(self) -> int:
+        """The columns of the terminal, asked for once."""
+        if not self._columns:
+            self._columns = terminal_width()
+        return self._columns
+
     def line(self, text: str = "") -> None:
         sys.stdout.write(text + "\n")
 
+    def prose(self, text: str, colour: str = "", indent: str = "  ") -> None:
+        """Print a sentence; where the width is limited, in lines of whole words."""
+        width = self.width()
+        if width == UNLIMITED:
+            self.line(self.paint(text, colour))
+            return
+        from parley.cli.width import wrap
+
+        for line in wrap(text, width, indent):
+            self.line(self.paint(line, colour))
+
+    def field(self, label: str, text: str) -> None:
+        """Print a value behind its label."""
+        sentence, width = f"{label}: {text}", self.width()
+        lines = [sentence]
+        if width != UNLIMITED:
+            from parley.cli.width import wrap
+
+            lines = wrap(sentence, width, "  ")
+        lines[0] = self.paint(f"{label}:", "cyan") + lines[0][len(label) + 1 :]
+        self.line("\n".join(lines))
+
     def fitted_line(self, text: str, colour: str = "") -> None:
         """Print a line that does not wrap: a long one is truncated, but for the end of an id in brackets."""
-        columns = terminal_width()
-        fits = columns == UNLIMITED or _display_width(text) <= columns
-        self.line(self.paint(text if fits else _fit_with_id(text, columns), colour))
+        width = terminal_width()
+        from parley.cli.width import display_width
+
+        fits = width == UNLIMITED or display_width(text) <= width
+        self.line(self.paint(text if fits else _fit_with_id(text, width), colour))
 
     def json(self, value: object, *, compact: bool = False) -> None:
         sys.stdout.write(json_text(value, indent=None if compact else 2) + "\n")
 
     def paint(self, text: str, colour: str) -> str:
-        return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self._colour and colour else text
+        return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.has_colour and colour else text
 
-    def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[str] = ()) -> None:
-        """Print aligned columns; the last one gets the rest of the terminal's width."""
-        widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)][:-1]
-        columns = terminal_width()
-        room = max(20, columns - sum(widths) - 2 * len(widths))
-        if columns != UNLIMITED:
-            rows = [
-                (*row[:-1], row[-1] if _display_width(row[-1]) <= room else _fit_with_id(row[-1], room)) for row in rows
-            ]
-        form = "".join(f"%-{width}s  " for width in widths) + "%s"  # twice as fast as str.format
-        lines = [self.paint(form % tuple(heads), "dim"), *[form % tuple(row) for row in rows]]
-        if self._colour and colours:
-            lines[1:] = [self.paint(line, colour) for line, colour in zip(lines[1:], colours, strict=True)]
-        sys.stdout.write("\n".join(lines) + "\n")
+
+# What people call a field, where it is not the field's name in other words.
+_LABELS = {
+    "conversation_id": "conversation",
+    "expires_at": "expires",
+    "related_pr": "related pr",
+    "related_packet": "related packet",
+    "context_keys": "context keys",
+    "created_at_utc": "created",
+    "parent_message_id": "in reply to",
+    "correlation_id": "in reply to",
+    "detectedKeywords": "keywords",
+    "reply_policy": "replies",
+    "policy_version": "policies",
+    "exchange_type": "purpose",
+    "ocip": "policies",
+}
+_ENDINGS = (" at", " id")
+# Fields of a message that are shown under another name. Fields of other tools keep theirs.
+_RENAMED = frozenset(
+    {"created_at_utc", "parent_message_id", "conversation_id", "expires_at", "related_pr", "related_packet"}
+    | {"context_keys", "ocip"}
+)
+
+
+def label_of(name: str) -> str:
+    """The name of a field for people: `exchange` for `exchangeId`, `last message` for `last_message_at`."""
+    if name in _LABELS:
+        return _LABELS[name]
+    words = re.sub("(?<=[a-z])(?=[A-Z])", " ", safe(name)).replace("_", " ").lower()
+    return next((words.removesuffix(end) for end in _ENDINGS if words.endswith(end)), words)
 
 
 def _fit_with_id(text: str, room: int) -> str:
     """Truncate `text` to `room` columns; the end of an id such as `[msg-...-a8f3]` stays, since commands accept it."""
+    from parley.cli.width import cut
+
     subject, bracket, name = text.rpartition("  [")
     ending = f"  […{name.rpartition('-')[2]}" if bracket and name.endswith("]") else ""
     if not ending or len(ending) >= room:
-        return _truncate(text, room)
-    return _truncate(subject, room - len(ending)) + ending
-
-
-def _display_width(text: str) -> int:
-    """Columns that `text` takes on a terminal: two for wide characters, none for combining ones."""
-    if text.isascii():
-        return len(text)
-    from unicodedata import category, east_asian_width
-
-    return sum(
-        2 if east_asian_width(character) in "WF" else category(character) not in ("Mn", "Me", "Cf")
-        for character in text
-    )
-
-
-def _truncate(text: str, room: int) -> str:
-    if _display_width(text) <= room:
-        return text
-    while text and _display_width(text) > room - 1:
-        text = text[:-1]
-    return text + "…"
-
-
-def show_items(
-    screen: Screen, items: Sequence[Item], now: str, *, sent: bool = False, inboxes: Sequence[str] = ()
-) -> None:
-    """Print a list of messages as a table; for sent messages with recipients instead of senders.
-
-    For a list over several mailboxes, `inboxes` names the one of each item, which stands in place of a number.
-    """
-    moment = parse_time(now)
-    firsts = inboxes or [str(number) for number in range(1, len(items) + 1)]
-    rows: list[tuple[str, ...]] = []
-    colours = []
-    for first, item in zip(firsts, items, strict=True):
-        # Unpacked at once: looking up each field takes as long as everything else here.
-        id_, sender, to, kind, priority, created, subject, _, _, _, file, status, expired, problem, doubts = item
-        if problem:
-            rows.append((first, "-", "-", "-", "-", status, safe(f"{file}  {problem}")))
-            colours.append("red")
-            continue
-        old = age(parse_time(created), moment)
-        who = ",".join(to) if sent else sender
-        shown = "expired" if expired else "doubtful" if doubts and status == "new" else status
-        rows.append((first, priority, kind, who, old, shown, safe(f"{subject}  [{id_}]")))
-        colours.append("dim" if expired else PRIORITY_COLOURS.get(priority, ""))
-    heads = ["INBOX" if inboxes else "#", "PRI", "TYPE", "TO" if sent else "FROM", "AGE", "STATUS", "SUBJECT [ID]"]
-    if terminal_width() < _NARROW:
-        # The subject tells messages apart: it gets the room of a number and of a status that says nothing new.
-        usual = {row[5] for row in rows} <= {"sent" if sent else "new"}
-        dropped = {index for index, drop in ((0, not inboxes), (5, usual)) if drop}
-        heads = [head for index, head in enumerate(heads) if index not in dropped]
-        rows = [tuple(cell for index, cell in enumerate(row) if index not in dropped) for row in rows]
-    screen.table(heads, rows, colours)
-    for item in items:
-        for doubt in item.doubts:
-            screen.line(screen.paint(safe(f"note: [{item.id}] {doubt}"), "yellow"))
+        return cut(text, room)
+    return cut(subject, room - len(ending)) + ending
 
 
 def refused_fields(refused: RefusedFile) -> dict[str, Value]:
@@ -271,8 +247,7 @@ def _with_envelope_line(fields: Mapping[str, Value]) -> Mapping[str, Value]:
     return {key: line if key == "ocip" else value for key, value in fields.items() if key != "ocip_ext"}
 
 
-def _time_note(key: str, text: str, now: datetime) -> str:
-    moment = parse_time(text)
+def _time_note(key: str, moment: datetime, now: datetime) -> str:
     if key == "expires_at":
         return " (expired)" if moment <= now else ""
     return f" ({ago(moment, now)})"
@@ -287,10 +262,11 @@ def show_message(
         if key != "body" and value not in (None, "", []):
             text = ", ".join(str(part) for part in value) if isinstance(value, list) else str(value)
             if now is not None and key in _TIMES:
-                text += _time_note(key, text, now)
-            screen.line(f"{screen.paint(safe(key) + ':', 'cyan')} {safe(text)}")
+                moment = parse_time(text)
+                text = clock_time(moment, now) + _time_note(key, moment, now)
+            screen.field(label_of(key) if key in _RENAMED else safe(key), safe(text))
     for note in notes:
-        screen.line(screen.paint(f"note: {safe(note)}", "yellow"))
+        screen.prose(f"note: {safe(note)}", "yellow")
     screen.line()
     if isinstance(body, dict):
         from parley.wire.yaml.write import mapping_text

@@ -7,13 +7,15 @@ import sys
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parley.cli.command import Command, add_json, screen_of, settings_of
+from parley.cli.command import Command, add_json, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, INTERRUPTED, OK, UNSUPPORTED
 from parley.cli.output import safe
-from parley.cli.parts.remote import HINTS, add_server_options, connection_of, parse_seconds
+from parley.cli.parts.remote import HINTS, access_of, add_server_options, connection_of, parse_seconds
 from parley.cli.rules.files import read_file
 from parley.domain.errors.errors import Invalid, NotFound, ParleyError
 from parley.domain.errors.workflow import WorkflowUnsupported
+from parley.login_wiring import access_hints
+from parley.sdk.protocol.lookup import find_intent
 
 if TYPE_CHECKING:
     import argparse
@@ -58,7 +60,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
 
 def _add_graph(parser: argparse.ArgumentParser) -> None:
     _add_file(parser)
-    what = "colour the steps by their state in this intent (needs a server)"
+    what = "colour the steps by their state in this intent, by its title or id (needs a server)"
     parser.add_argument("--run", dest="intent", default="", metavar="INTENT", help=what)
     add_server_options(parser, agent=False)
 
@@ -69,7 +71,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", default="", metavar="TIME", help="stop after 30s, 5m, 2h (default: as in the file)"
     )
-    what = "continue this run, whose process was killed: finished steps are not repeated"
+    what = "continue the run of this intent, whose process was killed: finished steps are not repeated"
     parser.add_argument("--resume", default="", metavar="INTENT", help=what)
     parser.add_argument("-v", "--verbose", action="store_true", help="print the traceback when a handler fails")
     add_server_options(parser, agent=False)
@@ -115,9 +117,9 @@ def _check(args: argparse.Namespace) -> int:
         screen.json([{"file": result.file, "valid": not result.lines, "flaws": result.flaws} for result in results])
     for result in () if args.json else results:
         for line in result.lines:
-            screen.line(safe(line))
+            screen.prose(safe(line))
         if not result.lines and not args.quiet:
-            screen.line(f"{safe(result.file)}: {screen.paint('valid', 'green')}{result.about}")
+            screen.prose(f"{safe(result.file)}: {screen.paint('valid', 'green')}{result.about}")
     faulty = [result for result in results if result.lines]
     if faulty and all(result.unsupported for result in faulty):
         return UNSUPPORTED
@@ -166,7 +168,9 @@ def _graph(args: argparse.Namespace) -> int:
 
 def _states(args: argparse.Namespace, workflow: Workflow) -> dict[str, str]:
     """The state of each step in a run."""
-    tasks = connection_of(args, agent=False).get("intents", args.intent, "tasks", query={"limit": 1000})
+    connection = connection_of(args, agent=False)
+    intent = connection.run(find_intent(connection.session, args.intent))
+    tasks = connection.get("intents", intent.id, "tasks", query={"limit": 1000})
     step_names = {step.name for step in workflow.plan.steps}
     statuses = {task["metadata"].get("step"): task["status"] for task in tasks if isinstance(task["metadata"], dict)}
     states = {name: status for name, status in statuses.items() if name in step_names}
@@ -191,18 +195,18 @@ def _run(args: argparse.Namespace) -> int:
     with redirect_stdout(sys.stderr):
         workflow = _read(args.file, args.handlers)
         workflow.check()
-    settings = settings_of(args)
+    access = access_of(args)
     try:
         with _event_printer(args, screen, workflow) as tell:
-            result = workflow.run(settings.url, settings.key, timeout=limit, on_event=tell, resume=args.resume)
+            result = workflow.run(access.url, access.key, timeout=limit, on_event=tell, resume=args.resume)
     except ParleyError as error:
         code = "unreachable" if error.facts.get("arrived") is False else error.code
-        error.hint = _HINTS.get(code, error.hint)
+        error.hint = {**_HINTS, **access_hints(access)}.get(code, error.hint)
         raise
     if args.json:
         screen.json({"event": "result", **result.to_dict()}, compact=True)
     else:
-        screen.line(_result_line(result))
+        screen.prose(_result_line(result))
     if result.outcome == "interrupted":
         return INTERRUPTED
     result.or_raise()
@@ -279,6 +283,7 @@ class _StepsTable:
 
     def __init__(self, workflow: Workflow, screen: Screen) -> None:
         from parley.cli.parts.live_table import LiveTable
+        from parley.cli.table import ALWAYS, Column, text_column
         from parley.wiring import monotonic
 
         self._workflow = workflow
@@ -287,7 +292,14 @@ class _StepsTable:
         self._steps: dict[str, tuple[str, float, str]] = {
             step.name: ("pending", 0.0, "") for step in workflow.plan.steps
         }
-        self.table: LiveTable = LiveTable(screen, ("STEP", "AGENT", "STATE", "TIME", "NOTE"), self._rows)
+        columns = (
+            Column("STEP", str, ALWAYS),
+            Column("AGENT", str, 6, usual=None),
+            Column("STATE", str, ALWAYS),
+            Column("TIME", str, 7, usual=None),
+            text_column("NOTE", str, 8, usual=None),
+        )
+        self.table: LiveTable = LiveTable(screen, columns, self._rows)
 
     def update(self, event: WorkflowEvent) -> None:
         if event.step:
@@ -323,7 +335,7 @@ COMMANDS = {
         "Draw a workflow as a Mermaid flowchart",
         _add_graph,
         _graph,
-        ("parley workflow graph report.yaml", "parley workflow graph report.yaml --run intent_01K..."),
+        ("parley workflow graph report.yaml", "parley workflow graph report.yaml --run 7K2M"),
     ),
     "workflow run": Command(
         "Run a workflow until it ends",
@@ -333,7 +345,7 @@ COMMANDS = {
             "parley workflow run report.yaml",
             "parley workflow run report.yaml --timeout 10m --handlers crew.tools",
             "parley workflow run report.yaml --json > events.jsonl",
-            "parley workflow run report.yaml --resume intent_01K...",
+            "parley workflow run report.yaml --resume 7K2M",
         ),
     ),
 }

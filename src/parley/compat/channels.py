@@ -14,7 +14,7 @@ from parley.domain.errors.rules import MessageHeld
 from parley.domain.errors.team import AskTimeout, RateLimited, Unauthorized
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
     from parley.compat.workplace import OpenIntentWorkplace
     from parley.sdk.client.client import AsyncClient
@@ -86,14 +86,16 @@ class CompatChannelHandle:
     async def ask(self, to: str, payload: Mapping[str, Any], timeout: float = 30) -> Answer:  # noqa: ASYNC109  # as theirs
         """Ask, and wait for the first answer. `TimeoutError` when none comes in time."""
         async with self._open_client() as client:
-            question = client.ask(self.channel_id, None, to, payload, timeout, check=False, wait_for_responders=True)
-            return _to_answer(await self._wait_for_answer(question))
+            answer = await client.ask(
+                self.channel_id, None, to, payload, timeout, check=False, wait_for_responders=True
+            )
+            return _to_answer(answer)
 
     async def ask_all(self, to: str, payload: Mapping[str, Any], timeout: float = 30) -> list[Answer]:  # noqa: ASYNC109
         """Ask, and collect every answer that comes within the time."""
         async with self._open_client() as client:
-            question = client.ask_all(self.channel_id, None, to, payload, timeout, wait_for_responders=True)
-            return [_to_answer(message) for message in await self._wait_for_answer(question)]
+            answers = await client.ask_all(self.channel_id, None, to, payload, timeout, wait_for_responders=True)
+            return [_to_answer(message) for message in answers]
 
     async def notify(self, to: str, payload: Mapping[str, Any]) -> Any:  # noqa: ANN401  # as theirs
         """Tell one agent without waiting for anything."""
@@ -114,14 +116,12 @@ class CompatChannelHandle:
         workplace: OpenIntentWorkplace | None = getattr(agent, "_parley_workplace", None)
         return workplace if workplace is not None and agent._loop is asyncio.get_running_loop() else None
 
-    async def _wait_for_answer(self, question: Awaitable[Any]) -> Any:  # noqa: ANN401
-        """What was answered; what a running agent waits for does not go to its handlers too."""
-        workplace = self._workplace
-        return await (question if workplace is None else workplace.questions.wait_for_answer(self.channel_id, question))
-
     @asynccontextmanager
     async def _open_client(self) -> AsyncIterator[AsyncClient]:
-        """A client of ours, for an agent that runs and for one that does not; its errors become theirs."""
+        """A client of ours, for an agent that runs and for one that does not; its errors become theirs.
+
+        What a running agent waits for does not go to its handlers, too.
+        """
         from parley.sdk.client.client import AsyncClient
 
         workplace, config = self._workplace, self._agent._config

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from parley.domain.errors.errors import BadAgentName, BadName, BadProjectName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
 _CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
@@ -19,6 +19,9 @@ _DEVICES = frozenset(
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _NOISE = 27
+# The random part at the end of our ids.
+_ENDING_CHARS = 4
+_REF_CHARACTERS = _CHARACTERS | {"/"}
 
 # By how many characters a name with a typing error may be longer or shorter, and how many names are compared in full.
 _TYPING_ERROR_CHARS = 2
@@ -75,11 +78,15 @@ def _checked(text: str, error: type[BadName], what: str) -> str:
 
 
 def meant(name: str, candidates: Iterable[str]) -> str:
-    """A hint that names what was probably meant, "" when nothing known comes close."""
-    from difflib import get_close_matches  # only for those who mistyped
-
-    close = get_close_matches(name, candidates, n=1, cutoff=0.7)
+    """A hint at the word that was probably meant, "" when nothing known comes close."""
+    close = near_misses(name, candidates, 1)
     return f"did you mean {close[0]}?" if close else ""
+
+
+def suggestion(names: Sequence[str]) -> str:
+    """A hint at names that may have been meant, "" without any. Names are quoted, since they may have spaces."""
+    quoted = [f'"{name}"' for name in names]
+    return f"did you mean {' or '.join(quoted)}?" if quoted else ""
 
 
 def near_misses(name: str, candidates: Iterable[str], limit: int) -> list[str]:
@@ -101,7 +108,7 @@ def near_misses(name: str, candidates: Iterable[str], limit: int) -> list[str]:
                 close[other] = candidate
                 if len(close) == _COMPARED_MAX:
                     break
-    return [close[match] for match in get_close_matches(folded, close, n=limit, cutoff=0.7)]
+    return [close[match] for match in get_close_matches(folded, close, n=limit, cutoff=0.65)]
 
 
 def compact(at: datetime) -> str:
@@ -125,6 +132,26 @@ def time_ordered(at: datetime, noise: str) -> str:
         tick, digit = divmod(tick, 36)
         digits = _DIGITS[digit] + digits
     return digits + noise[2:]
+
+
+def is_message_ref(text: str) -> bool:
+    """Whether `text` has the form of a message's id, of its end (a8f3, [a8f3], claude-a8f3) or of its file name."""
+    ref = bare_ref(text)
+    if not ref or not _REF_CHARACTERS.issuperset(ref):
+        return False
+    ending = ref.rpartition("-")[2]
+    is_ending = len(ending) == _ENDING_CHARS and set(_DIGITS).issuperset(ending)
+    return is_ending or is_whole_id(ref) or is_message_file(ref)
+
+
+def is_whole_id(text: str) -> bool:
+    """Whether `text` has the form of a whole message id."""
+    return text.startswith("msg-") and _CHARACTERS.issuperset(text)
+
+
+def bare_ref(text: str) -> str:
+    """A reference to a message without the brackets in which lists print it: [a8f3]."""
+    return text[1:-1] if text[:1] == "[" and text[-1:] == "]" else text
 
 
 def conversation_id(at: datetime, agent: str, sequence: int) -> str:

@@ -3,7 +3,8 @@
 # No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 import re
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
 from parley.domain.errors.errors import Invalid
@@ -19,7 +20,10 @@ _ISO_8601 = (
     r" ?(Z|z|[+-][0-9]{2}(?::?[0-9]{2})?)?\Z"
 )
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z"
-_DURATION = r"([0-9]{1,9})([smhdw])\Z"
+_NAMED_DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
+# A time of day or a day with a time, in UTC, as `utc_time` shows it.
+_SHOWN = r"(?:([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ])?([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?(?: ?(?:Z|UTC))?\Z"
+_DURATION_DIGITS_MAX = 9
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -79,6 +83,8 @@ class ForeignTime(NamedTuple):
 
 def read_foreign_time(text: str) -> ForeignTime:
     """A moment in any ISO 8601 form of a date with a time; `Invalid` for anything else."""
+    if is_canonical(text):
+        return ForeignTime(parse_time(text), has_zone=True, is_utc=True)
     match = re.match(_ISO_8601, text)
     if match is None:
         return ForeignTime(parse_time(text), has_zone=True, is_utc=True)
@@ -122,32 +128,52 @@ def format_time(moment: datetime, *, fraction: bool = False) -> str:
 
 def parse_duration(text: str) -> timedelta:
     """30s, 5m, 2h, 7d, 1w."""
-    match = re.match(_DURATION, text.strip())
-    if match is None or int(match[1]) == 0:
+    written = text.strip()
+    if not _is_duration(written) or int(written[:-1]) == 0:
         raise Invalid(f"{text!r} is not a duration", hint="write 30s, 5m, 2h, 7d or 1w")
     try:
-        return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+        return timedelta(seconds=int(written[:-1]) * _SECONDS[written[-1]])
     except OverflowError:
         raise Invalid(f"{text!r} is longer than time goes") from None
 
 
-def parse_moment(text: str, now: datetime) -> datetime:
-    """A duration from now, or a time."""
+def _is_duration(text: str) -> bool:
+    """Whether a text is digits and a unit. Without a pattern: compiling one takes longer than most commands work."""
+    number = text[:-1]
+    return text[-1:] in _SECONDS and number.isascii() and number.isdigit() and len(number) <= _DURATION_DIGITS_MAX
+
+
+def parse_moment(text: str, now: datetime, *, ends: bool = False) -> datetime:
+    """A duration from now, a time, or a day in UTC: its beginning, or its end where something is valid until it."""
+    if is_day(text):
+        return _day(text, now, ends=ends)
     try:
-        if re.match(_DURATION, text.strip()):
+        if _is_duration(text.strip()):
             return now + parse_duration(text)
     except OverflowError:
         raise Invalid(f"{text!r} is further away than time goes") from None
     return parse_time(text)
 
 
+def parse_shown_time(text: str, now: datetime) -> datetime | None:
+    """A time in UTC as `utc_time` shows it, also without its day, its seconds or its zone; None for anything else."""
+    match = re.match(_SHOWN, text.strip())
+    if match is None:
+        return None
+    day, hour, minute, second = match.groups()
+    day = day or now.astimezone(UTC).date().isoformat()
+    try:
+        return parse_time(f"{day}T{hour.zfill(2)}:{minute}:{second or '00'}Z")
+    except Invalid:
+        raise Invalid(f"{text!r} is not a moment that exists") from None
+
+
 def parse_past(text: str, now: datetime, *, ends: bool = False) -> datetime:
     """A duration before now, a time, or a day in UTC: its beginning, or its end where a period ends with it."""
-    if re.match(_DAY, text.strip()):
-        begins = parse_time(f"{text.strip()}T00:00:00Z")
-        return begins + timedelta(days=1) if ends else begins
+    if is_day(text):
+        return _day(text, now, ends=ends)
     try:
-        if re.match(_DURATION, text.strip()):
+        if _is_duration(text.strip()):
             return now - parse_duration(text)
     except OverflowError:
         raise Invalid(f"{text!r} is further away than time goes") from None
@@ -158,26 +184,75 @@ def parse_past(text: str, now: datetime, *, ends: bool = False) -> datetime:
         raise Invalid(error.message, hint=hint) from None
 
 
+def is_day(text: str) -> bool:
+    """Whether a text names a day: 2026-03-13, today, yesterday or tomorrow."""
+    return text.strip().lower() in _NAMED_DAYS or re.match(_DAY, text.strip()) is not None
+
+
+def _day(text: str, now: datetime, *, ends: bool) -> datetime:
+    named = _NAMED_DAYS.get(text.strip().lower())
+    day = text.strip() if named is None else (now.astimezone(UTC) + timedelta(days=named)).date().isoformat()
+    try:
+        begins = parse_time(f"{day}T00:00:00Z")
+        return begins + timedelta(days=1) if ends else begins
+    except Invalid:
+        raise Invalid(f"{text!r} is not a day that exists") from None
+    except OverflowError:
+        raise Invalid(f"{text!r} is further away than time goes") from None
+
+
 def age(since: datetime, now: datetime) -> str:
-    """How long ago: minutes below an hour, hours below two days, then days."""
+    """How long ago: seconds below a minute, minutes below an hour, hours below two days, then days."""
     passed = now - since
-    minutes = max(0, passed.days * 1440 + passed.seconds // 60)
+    minutes = passed.days * 1440 + passed.seconds // 60
+    if minutes < 1:
+        return f"{passed.seconds if minutes == 0 else 0}s"
     if minutes < 60:
         return f"{minutes}m"
     return f"{minutes // 60}h" if minutes < 60 * 48 else f"{minutes // (60 * 24)}d"
 
 
+def ages(times: Iterable[str], now: datetime) -> list[str]:
+    """The age of many moments, which are in UTC. Moments of one hour mostly have one age, which is computed once."""
+    texts, by_hour = list[str](), dict[str, str]()
+    for time in times:
+        hour = time[:13]
+        text = by_hour.get(hour)
+        if text is None:
+            moment = parse_time(time)
+            start = moment.replace(minute=0, second=0, microsecond=0)
+            end = moment.replace(minute=59, second=59, microsecond=999_999)
+            # Empty for an hour whose moments are looked at one by one.
+            text = by_hour[hour] = oldest if (oldest := age(start, now)) == age(end, now) else ""
+        texts.append(text or age(parse_time(time), now))
+    return texts
+
+
+def seconds_text(seconds: float) -> str:
+    """A number of seconds for people, to a tenth; less than one to two digits: `20`, `1.5`, `0.02`."""
+    return f"{round(seconds, 1):g}" if seconds >= 1 else f"{seconds:.2g}"
+
+
 def ago(since: datetime, now: datetime) -> str:
     """How long ago, for people: `3s ago`, `5m ago`, `2h ago`, `3d ago`."""
-    seconds = int((now - since).total_seconds())
-    return f"{max(0, seconds)}s ago" if seconds < 60 else f"{age(since, now)} ago"
+    return f"{age(since, now)} ago"
 
 
-def clock_time(moment: datetime, now: datetime) -> str:
-    """A moment for people, in UTC: the time of today, else with its day."""
-    utc = moment.astimezone(UTC)
-    day = "" if utc.date() == now.astimezone(UTC).date() else f"{utc.date().isoformat()} "
-    return f"{day}{utc:%H:%M:%S} UTC"
+def clock_time(moment: datetime, now: datetime, zone: tzinfo | None = None) -> str:
+    """A moment for people, in their zone: the time of today, else with its day and its zone."""
+    local = moment.astimezone(zone)
+    return f"{local:%H:%M:%S}" if local.date() == now.astimezone(zone).date() else local_time(moment, zone)
+
+
+def local_time(moment: datetime, zone: tzinfo | None = None) -> str:
+    """A moment for people, in their zone, with its day and its zone: `2026-03-13 14:30:00+01:00`, in UTC with a `Z`."""
+    text = moment.astimezone(zone).isoformat(" ", "seconds")
+    return f"{text.removesuffix('+00:00')}Z" if text.endswith("+00:00") else text
+
+
+def utc_time(moment: datetime) -> str:
+    """A moment for people, in UTC, with its day and its zone: `2026-03-13 14:30:00Z`."""
+    return local_time(moment, UTC)
 
 
 def stamp(moment: datetime) -> str:

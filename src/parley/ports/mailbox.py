@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from parley.domain.mailbox.ledger import MailboxChanges, StoredEntry, StoredMessage
     from parley.domain.mailbox.listing import FileKey, HeadingIndex, KnownHeading, RefusedFile
     from parley.domain.message.message import Heading, Message, Reading, Value
+    from parley.domain.receipts import ReceiptStep
     from parley.domain.record import Record
     from parley.domain.rules.project import Governance
     from parley.domain.times import Instant
@@ -251,6 +252,29 @@ class Courier(Protocol):
         ...
 
 
+class ReceiptLog(Protocol):
+    """What became of messages at their recipients. An agent writes its own receipts, and reads those of others."""
+
+    def append(self, message_id: str, file: str, steps: Sequence[ReceiptStep]) -> None:
+        """Add steps about the message in a file of my inbox. A kill leaves all of them or none; they are bounded: what
+        is offered for ever is not written for ever.
+        """
+        ...
+
+    def steps(self, agent: str, message_id: str, file: str) -> tuple[ReceiptStep, ...] | None:
+        """What an agent wrote about the message in a file of its inbox, oldest first; None if it keeps no receipts.
+
+        What cannot be read, or was not written by that agent's user, is left out.
+        """
+        ...
+
+    def position(self, *, make: bool) -> AbstractContextManager[list[int] | None]:
+        """How much of my ledger is in my receipts, as the only item of a list, -1 at first; what stands there at the
+        end is kept. One process at a time has it. None where I keep no receipts yet, unless they are to be made.
+        """
+        ...
+
+
 class Inbox(Protocol):
     """The files of one agent, seen by their owner."""
 
@@ -274,7 +298,7 @@ class Inbox(Protocol):
     def keep_index(self, place: str, entries: dict[FileKey, KnownHeading], files: int) -> None:
         """Keep what was read of a place of so many files for the next process, where this user may write.
 
-        Entries have exact numbers, and were read after `names` or `index` was asked.
+        Entries are in processing order, have exact numbers, and were read after `names` or `index` was asked.
         """
         ...
 

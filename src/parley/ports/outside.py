@@ -123,6 +123,20 @@ class Envelopes(Protocol):
         """
         ...
 
+    def stamp_template(
+        self, metadata: bytes, envelope: Envelope, ext: Ext, label: str, conversation_id: str = ""
+    ) -> bytes:
+        """The same, with a %b for the conversation, the expiry and the exchange, in this order.
+
+        With `conversation_id`, the name that its sender gave the conversation, it has one more for that, before the
+        others. Empty when it cannot be told what is the sender's and what is ours.
+        """
+        ...
+
+    def without_conversation(self, metadata: bytes, conversation_id: str) -> bytes:
+        """A sender's metadata without the name of the conversation; empty when it cannot be told where that is."""
+        ...
+
 
 class RuleExtension(Protocol):
     """An organisation's own rules, asked after ours. They can only tighten: an Allow may become a Hold or a Deny."""

@@ -22,13 +22,18 @@ if TYPE_CHECKING:
     from parley.domain.record import Record
     from parley.domain.store.changes import (
         AuditQuery,
+        ChannelQuery,
         Committed,
+        ConversationMark,
+        ConversationQuery,
         ErasableMessage,
         ErasureQuery,
         FeedScope,
         Query,
         ReaderPost,
+        RecordQuery,
         TeamChanges,
+        UnansweredQuery,
     )
     from parley.domain.store.node import Node, StoreReport
     from parley.domain.store.tables import Key, Row, Servers, StoreMark, Table
@@ -52,6 +57,13 @@ class TeamStore(Protocol):
         """
         ...
 
+    def submit(self, changes: TeamChanges, done: Callable[[Committed | Exception], None], /) -> None:
+        """`commit` for a caller that does not wait: `done` is called in the event loop when it is durable or refused.
+
+        The watchers come first, as with `commit`. `done` raises nothing.
+        """
+        ...
+
     def watch(
         self,
         watcher: Callable[[str, Committed], None],
@@ -61,9 +73,15 @@ class TeamStore(Protocol):
     ) -> Callable[[], None]:
         """Call `watcher` in the event loop with each commit and its tenant, in order, before `commit` returns.
 
+        Commits that became durable together and only post messages may be passed as one, with all their messages.
         Commits of other nodes come a little later, with their messages and events only if `needs(tenant)`. `on_lost` is
         called when the store cannot be reached, so no commit will come. Call what is returned to stop watching.
         """
+        ...
+
+    @property
+    def is_current(self) -> bool:
+        """Whether reads show everything that was committed, without `catch_up`: nobody else writes."""
         ...
 
     async def catch_up(self, *tenants: str) -> None:
@@ -74,8 +92,16 @@ class TeamStore(Protocol):
         """Finish what is being written and let go of the file."""
         ...
 
+    def generation(self, tenant: str) -> int:
+        """The generation of a tenant's records (see `domain.store.ground`), read before these; 0 if it is not known."""
+        ...
+
     async def get(self, kind: type[R], tenant: str, record_id: str) -> R | None:
         """A record by its id."""
+        ...
+
+    def cached(self, kind: type[R], tenant: str, record_id: str) -> R | None:
+        """A record by its id, as it is in memory; None when it is not, or there is none: `get` knows."""
         ...
 
     async def find_by_name(self, kind: type[R], tenant: str, parent: str, name: str) -> R | None:
@@ -90,6 +116,14 @@ class TeamStore(Protocol):
 
     async def every(self, kind: type[R], tenant: str, *, after: str = "", limit: int = 1000) -> tuple[R, ...]:
         """The records of a kind, whatever they belong to, by id, after one."""
+        ...
+
+    async def find(self, kind: type[R], tenant: str, query: RecordQuery) -> tuple[R, ...]:
+        """The records of a kind that match, in the order of the query."""
+        ...
+
+    async def count_matching(self, kind: type[Record], tenant: str, query: RecordQuery) -> int:
+        """How many records match, up to the limit of the query."""
         ...
 
     async def count(self, kind: type[Record], tenant: str, parent: str) -> int:
@@ -118,6 +152,18 @@ class TeamStore(Protocol):
         """Messages of a channel that a reader may see, unexpired, in order, without gaps."""
         ...
 
+    async def list_channels(self, tenant: str, query: ChannelQuery) -> tuple[tuple[Channel, Tally], ...]:
+        """Channels with their counters, last active first; one in which nobody spoke by when it was created."""
+        ...
+
+    async def conversation_posts(self, tenant: str, query: ConversationQuery) -> tuple[Post, ...]:
+        """Messages of a conversation that are still kept, in all channels; answers to messages that name it, too."""
+        ...
+
+    async def conversation_marks(self, tenant: str, after: int, before: int) -> tuple[ConversationMark, ...]:
+        """Which messages between two positions are part of a conversation, newest first."""
+        ...
+
     async def answers(self, tenant: str, request_id: str) -> tuple[Post, ...]:
         """The responses to a request, in order."""
         ...
@@ -135,6 +181,14 @@ class TeamStore(Protocol):
 
     async def oldest_request(self, tenant: str, agent: str, now: str) -> int | None:
         """The position of the oldest request to exactly this agent that is unanswered, unexpired and still kept."""
+        ...
+
+    async def unanswered(self, tenant: str, query: UnansweredQuery) -> tuple[Post, ...]:
+        """Requests that nobody has answered, in the order of the query."""
+        ...
+
+    async def count_unanswered(self, tenant: str, query: UnansweredQuery) -> tuple[tuple[tuple[str, ...], int], ...]:
+        """How many requests match, by their recipients; the order and the page of the query do not count."""
         ...
 
     async def taking_part(self, tenant: str, agent: str) -> tuple[Channel, ...]:
@@ -227,6 +281,10 @@ class TeamStore(Protocol):
 
     async def audit_size(self, tenant: str) -> int:
         """How many entries the tenant's audit log has."""
+        ...
+
+    async def audit_hashes(self, tenant: str, after: int, through: int) -> tuple[str, ...]:
+        """The hashes of the entries after one and up to another, in order: nothing else of them is read."""
         ...
 
     async def saved(self, scope: str) -> Saved | None:

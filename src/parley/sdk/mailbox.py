@@ -14,6 +14,8 @@ from parley.domain.message.bodies import default_subject
 from parley.domain.message.message import KINDS, PRIORITIES, Body, Draft, Kind, Message, Priority, Value
 from parley.domain.times import parse_duration, parse_moment
 from parley.sdk.arguments import check_arguments
+from parley.sdk.claimed import ClaimedMessage
+from parley.sdk.sent import SentMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from parley.domain.mailbox.listing import FoundMessage, Item, RefusedFile
     from parley.domain.mailbox.waiting import OwedAnswer
     from parley.domain.message.review import Review
+    from parley.domain.receipts import MessageStatus, ReceiptState
 
 _POLL_SECONDS = 0.02
 # How long `ask` claims a reply that it finishes at once.
@@ -42,9 +45,11 @@ class Mailbox:
 
         with parley.Mailbox("demo", agent="codex") as mailbox:
             while message := mailbox.next(lease="10m"):
-                mailbox.reply(message.id, body="done")
-                mailbox.done(message.id)
+                with message:  # finished at the end, released when an exception leaves it
+                    message.reply("done")
     """
+
+    __module__ = "parley"
 
     def __init__(self, project: str = "", *, agent: str = "", home: str | PathLike[str] = "") -> None:
         self.kernel, self._settings = wiring.open_mailbox(str(home), project, agent)
@@ -68,7 +73,7 @@ class Mailbox:
         context_keys: str | Iterable[str] = "",
         extras: Mapping[str, Value] | None = None,
         rules: Mapping[str, object] | None = None,
-    ) -> Message:
+    ) -> SentMessage:
         """Send a message and return it as its readers will see it; on return everyone has it, durably.
 
         `expires` is a duration ("2h"), a time, a timedelta or a datetime. `reply_to` is the id of the message this one
@@ -95,7 +100,42 @@ class Mailbox:
             extras=extras,
         )
         draft = draft._replace(wishes=_wishes(rules))
-        return wiring.drive(sending.send(self.kernel, draft)).message
+        return SentMessage.sent_from(self, wiring.drive(sending.send(self.kernel, draft)).message)
+
+    def status(self, ref: str | Message) -> MessageStatus:
+        """How far a message has come at each recipient: queued, offered, injected, acknowledged or acted.
+
+        A state is never ahead of the truth. An agent that writes no receipts leaves a message queued until it answers.
+        """
+        from parley.app.mailbox.receipts import status
+
+        return wiring.drive(status.status(self.kernel, _ref(ref)))
+
+    def wait_until(
+        self,
+        ref: str | Message,
+        state: ReceiptState | str,
+        *,
+        wait: str | timedelta = "5m",
+        pause: Callable[[float], None] = time.sleep,
+    ) -> MessageStatus:
+        """Wait until every recipient is as far as a state: injected, acknowledged or acted.
+
+        Raises `MessageTimeoutError` when one is not in time, or will never be; it names the state that was reached.
+        """
+        from parley.app.mailbox import waiting
+        from parley.app.mailbox.receipts import status
+        from parley.domain.errors.team import AskTimeout
+        from parley.domain.receipts import ReceiptState
+
+        if str(state) not in set(ReceiptState):
+            raise _invalid("bad_field", "state", f"{str(state)!r} is not one of {', '.join(ReceiptState)}")
+        wanted = ReceiptState(state)
+        deadline = waiting.Deadline(self.kernel, _seconds(wait))
+        reached = wiring.drive(status.wait_until(self.kernel, _ref(ref), wanted, deadline, pause))
+        if not reached.has_reached(wanted):
+            raise AskTimeout(f"{reached.id} is {reached.state}, not {wanted}, after {wait}")
+        return reached
 
     def ask(
         self,
@@ -140,10 +180,13 @@ class Mailbox:
         expires: str | timedelta | datetime | None = None,
         context_keys: str | Iterable[str] = "",
         rules: Mapping[str, object] | None = None,
+        keep_open: bool = False,
     ) -> Message:
         """Answer a message by id or file name: recipient, kind, subject, conversation and parent come from it.
 
-        An answer in an exchange is under its rules, whether it names any or not; see `send`.
+        The same commit finishes the message, as `done` would, unless `keep_open` is set. Raises `LeaseLost` when the
+        lease had run out and another reader has the message now. An answer in an exchange is under its rules, whether
+        it names any or not; see `send`. An answer that is held for a person leaves the message open.
         """
         from parley.app.mailbox import sending
 
@@ -157,7 +200,13 @@ class Mailbox:
             context_keys=context_keys,
         )
         draft = draft._replace(wishes=_wishes(rules))
-        return wiring.drive(sending.reply(self.kernel, _ref(ref), draft, kind_given=kind is not None)).message
+        token = None if keep_open else self._token(_ref(ref))
+        replying = sending.reply(
+            self.kernel, _ref(ref), draft, kind_given=kind is not None, keep_open=keep_open, token=token
+        )
+        sent = wiring.drive(replying)
+        self._tokens.pop(sent.finished, None)
+        return sent.message
 
     def draft(  # noqa: PLR0913  # one parameter a field
         self,
@@ -241,20 +290,23 @@ class Mailbox:
         *,
         wait: str | timedelta | None = None,
         pause: Callable[[float], None] = time.sleep,
-    ) -> Message | None:
+    ) -> ClaimedMessage | None:
         """Claim the first message in processing order that is not claimed; None when there is none.
 
-        With `wait` ("5m"), wait that long for one. The claim ends when the lease does; then the message goes to the
-        next reader. With `lease=None` it lasts as long as this process lives.
+        Use it in a `with`: the message is finished at the end, and released when an exception leaves it. With `wait`
+        ("5m"), wait that long for one. The claim ends when the lease does; then the message goes to the next reader.
+        With `lease=None` it lasts as long as this process lives.
         """
         from parley.app.mailbox import waiting
+        from parley.app.mailbox.receipts import steps
 
         seconds = _seconds(wait)
         claimed = wiring.drive(waiting.next_message(self.kernel, _length(lease), seconds, pause)).claimed
         if claimed is None:
             return None
         self._tokens[claimed.message.id] = claimed.file, claimed.lease.token
-        return claimed.message
+        steps.acknowledge(self.kernel, claimed, "program")
+        return ClaimedMessage.claimed_from(self, claimed.message)
 
     def extend(self, ref: str | Message, lease: str | timedelta = "30m") -> None:
         """Hold a claimed message for longer, counted from now."""
@@ -380,7 +432,7 @@ class Mailbox:
             return None
         now = self.kernel.clock.now().at
         if isinstance(expires, str):
-            return parse_moment(expires, now)
+            return parse_moment(expires, now, ends=True)
         if not isinstance(expires, timedelta) and expires.tzinfo is None:
             raise _invalid("bad_time", "expires_at", "needs a time zone")
         try:

@@ -1,8 +1,6 @@
 """A server's answer as records: the classes of `wire.api.records`, which the server encodes."""
 
-from __future__ import annotations
-
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,11 +20,27 @@ class StreamItem(Record, frozen=True, kw_only=True):
     messages that a channel no longer keeps: some of them may have been for you.
     """
 
+    __module__ = "parley"
+
     id: str
     name: str
     message: ChannelMessage | None = None
     event: Event | None = None
     evicted: EvictedMessages | None = None
+
+
+class LiveItem(Record, frozen=True, kw_only=True):
+    """What comes on a live stream: `name` says what it is, `document` is that thing as the API has it.
+
+    The names are `approval` (a summary), `exchange`, `agent`, `audit` (an entry), `suspensions` (all of them),
+    `channel_message`, or the type of an event. `id` is the place in both logs: give it as `after` to go on behind it.
+    """
+
+    __module__ = "parley"
+
+    id: str
+    name: str
+    document: Any
 
 
 def read_answer(content: bytes, kind: type[R]) -> R:

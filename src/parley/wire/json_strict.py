@@ -41,9 +41,11 @@ def parse(content: bytes, limits: JsonLimits = DEFAULT) -> object:
         raise Invalid.because([Problem("invalid", "", str(error))]) from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise Malformed("the body is not valid JSON in UTF-8") from None
-    keys = _count_plain(document) if _is_plain(content, limits) else _Count(limits).walk(document, 1).keys
+    colons = content.count(b":")
+    plain = colons <= limits.keys and _is_plain(content, limits)
+    keys = _count_plain(document) if plain else _Count(limits).walk(document, 1).keys
     # A text with as many colons as there are keys has no room for a second key of one name.
-    if keys and content.count(b":") != keys and _keys_in(content) != keys:
+    if keys and colons != keys and _keys_in(content) != keys:
         raise DuplicateKey("a field is given twice")
     return document
 
@@ -58,11 +60,10 @@ def _keys_in(content: bytes) -> int:
 
 
 def _is_plain(content: bytes, limits: JsonLimits) -> bool:
-    """Whether the text itself shows that no limit can be passed and no unwanted character can be in it."""
+    """Whether a text with few keys shows that no limit can be passed and no unwanted character can be in it."""
     return (
         len(content) <= limits.string_bytes
         and content.count(b"{") + content.count(b"[") <= limits.depth
-        and content.count(b":") <= limits.keys
         and b"\\u" not in content
         and b"\x00" not in content
         and b"\xef\xbb\xbf" not in content
@@ -75,6 +76,8 @@ def _count_plain(document: object) -> int:
     left = [document]
     for value in left:
         kind = type(value)
+        if kind is str:
+            continue
         if kind is dict:
             keys += len(value)  # type: ignore[arg-type]
             left += value.values()  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ Strict: a wrong type, a missing field or one too many makes an envelope invalid;
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
@@ -16,7 +17,7 @@ from parley.domain.content.redaction import text_of
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.errors.rules import EnvelopeInvalid
 from parley.domain.times import parse_time, stamp
-from parley.wire.parts import ACCEPTS, FORWARDED, forwarded_of, is_partial, is_question
+from parley.wire.parts import ACCEPTS, CONVERSATION_ID, FORWARDED, forwarded_of, is_partial, is_question
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,8 +53,10 @@ ENVELOPE_FIELDS = frozenset({*_FIELDS, *_SOURCE, *_CAPABILITIES})
 _ITEM = frozenset({"source", "fields", "classification", "description"})
 _SENDER_KIND = "sender_kind"
 _VERSION = re.compile(r"1\.[0-9]{1,4}", re.ASCII)
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}", re.ASCII)
+_ID = CONVERSATION_ID
 _MOST_ROUNDS = 1_000_000
+# Stands in a template for what differs; nothing that is encoded as JSON changes it.
+_PLACE = "<differs>"
 _MOST_ITEMS = 100
 _encode = msgspec.json.Encoder().encode
 
@@ -226,22 +229,43 @@ _NAMES: dict[type[StrEnum], dict[str, Any]] = {
 
 def envelope_document(envelope: Envelope) -> dict[str, Any]:
     """The seventeen fields of the specification, in its order."""
+    capabilities = {"can_commit": envelope.can_commit, "can_share": list(envelope.can_share)}
+    fields: dict[str, Any] = msgspec.to_builtins(
+        _envelope_fields(envelope, envelope.source_agent._asdict(), capabilities)
+    )
+    return fields
+
+
+def _envelope_fields(envelope: Envelope, source: object, capabilities: object) -> dict[str, Any]:
     return {
         "version": envelope.version,
-        "message_type": envelope.message_type.value,
-        "source_agent": envelope.source_agent._asdict(),
-        "classification": envelope.classification.value,
+        "message_type": envelope.message_type,
+        "source_agent": source,
+        "classification": envelope.classification,
         "conversation_id": envelope.conversation_id,
         "exchange_round": envelope.exchange_round,
         "max_rounds": envelope.max_rounds,
-        "capabilities": {
-            "can_commit": envelope.can_commit,
-            "can_share": [level.value for level in envelope.can_share],
-        },
-        "reply_policy": envelope.reply_policy.value,
+        "capabilities": capabilities,
+        "reply_policy": envelope.reply_policy,
         "requires_commitment": envelope.requires_commitment,
         "expires_at": envelope.expires_at,
     }
+
+
+def _encodable(envelope: Envelope) -> dict[str, Any]:
+    """The envelope for the encoder. What it shares with the others of its sender is encoded once."""
+    capabilities = _encoded_capabilities(envelope.can_share, envelope.can_commit)
+    return _envelope_fields(envelope, _encoded_source(envelope.source_agent), capabilities)
+
+
+@lru_cache(4096)
+def _encoded_source(source: Source) -> msgspec.Raw:
+    return msgspec.Raw(_encode(source._asdict()))
+
+
+@lru_cache(64)  # there are few lists of levels
+def _encoded_capabilities(can_share: tuple[Classification, ...], can_commit: object) -> msgspec.Raw:
+    return msgspec.Raw(_encode({"can_commit": can_commit, "can_share": can_share}))
 
 
 def ext_document(ext: Ext, label: str) -> dict[str, Any]:
@@ -284,6 +308,10 @@ def _passed_on(metadata: bytes) -> tuple[dict[str, Any], bool]:
     return fields, declares
 
 
+_CONVERSATION = b'"conversation_id":"%b"'
+_NO_CONVERSATION = _CONVERSATION % _PLACE.encode()
+
+
 class OcipFormat:
     """See `ports.outside.Envelopes`."""
 
@@ -299,7 +327,8 @@ class OcipFormat:
 
     def written_text(self, metadata: bytes) -> str:
         fields, _ = _passed_on(metadata)
-        return text_of({name: value for name, value in fields.items() if name not in _CHECKED}) if fields else ""
+        written = {name: value for name, value in fields.items() if name not in _CHECKED}
+        return text_of(written) if written else ""
 
     def is_partial(self, pattern: Pattern, metadata: bytes) -> bool:
         return is_partial(pattern, metadata)
@@ -326,8 +355,25 @@ class OcipFormat:
         fields, declares = _passed_on(metadata)
         if declares:
             fields[DATA] = [item_document(item) for item in data]
-        fields[OCIP] = envelope_document(envelope)
+        fields[OCIP] = _encodable(envelope)
         fields[EXT] = ext_document(ext, label)
         if label:
             fields[DISCLOSURE] = label
         return _encode(fields)
+
+    def stamp_template(
+        self, metadata: bytes, envelope: Envelope, ext: Ext, label: str, conversation_id: str = ""
+    ) -> bytes:
+        place, gaps = _PLACE.encode(), 3
+        if conversation_id:
+            metadata, gaps = self.without_conversation(metadata, conversation_id), 4
+        if not metadata:
+            return b""
+        envelope = envelope._replace(conversation_id=_PLACE, expires_at=_PLACE)
+        stamped = self.stamped(metadata, envelope, ext._replace(exchange_id=_PLACE), label, ())
+        return stamped.replace(b"%", b"%%").replace(place, b"%b") if stamped.count(place) == gaps else b""
+
+    def without_conversation(self, metadata: bytes, conversation_id: str) -> bytes:
+        # An id has nothing that would have to be escaped.
+        field = _CONVERSATION % conversation_id.encode()
+        return metadata.replace(field, _NO_CONVERSATION) if metadata.count(field) == 1 else b""

@@ -1,7 +1,10 @@
-"""What the metadata of requests and answers say: partial answers, questions in return, and who handed a request on."""
+"""What the metadata of requests and answers say: partial answers, questions in return, conversations, and who handed a
+request on.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,10 +28,13 @@ class _Fields(msgspec.Struct):
     partial: Any = None
     kind: Any = None
     forwarded: Any = None
+    ocip: Any = None
 
 
 # Looked for in the bytes first: most metadata have neither, and are not parsed.
 _KEYS = {Pattern.REQUEST: b'"accepts_partial"', Pattern.RESPONSE: b'"partial"'}
+_CONVERSATION = b'"conversation_id":"'
+CONVERSATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}", re.ASCII)
 _decode = msgspec.json.Decoder(_Fields).decode
 
 
@@ -52,6 +58,23 @@ def forwarded_of(metadata: bytes) -> tuple[str, str]:
     if not isinstance(forwarded, dict):
         return "", ""
     return str(forwarded.get("request_id", "")), str(forwarded.get("asker", ""))
+
+
+def conversation_of(metadata: bytes, exchange_id: str) -> str:
+    """The conversation of a stored message: that of its exchange, else the first that its metadata name; or empty.
+
+    The stores find the messages of a conversation by the same bytes.
+    """
+    place = metadata.find(_CONVERSATION)
+    if place < 0:
+        return ""
+    if exchange_id:
+        envelope = _decode(metadata).ocip
+        name = envelope.get("conversation_id") if isinstance(envelope, dict) else ""
+        return name if isinstance(name, str) else ""
+    place += len(_CONVERSATION)
+    text = metadata[place : metadata.find(b'"', place)].decode()
+    return text if CONVERSATION_ID.fullmatch(text) else ""
 
 
 def partial_of(pattern: Pattern, metadata: Mapping[str, Any]) -> bool:

@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from parley.domain.channel.channel import Channel, Tally
 from parley.domain.channel.event import Event
 from parley.domain.channel.post import Post, PostState
 from parley.domain.mailbox.ledger import Entry
 from parley.domain.message.message import Pattern
-from parley.wire.parts import is_partial
+from parley.domain.store.changes import ConversationMark
+from parley.wire.parts import conversation_of, is_partial
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from parley.domain.record import Record
 
 # number = tenant * 2^40 + position
@@ -23,6 +27,8 @@ POST = (
     "post.number, tally.id, post.seq, post.id, sender, addressee, pattern, in_reply_to, created_at, expires_at, state,"
     " recipients, answered, payload, metadata, tally.intent, exchange"
 )
+# What `mark_from_row` reads.
+MARK = "post.number, tally.id, sender, recipients, metadata, exchange"
 EVENT = "number, intent_id, sequence, id, event_type, actor, created_at, trace_id, document, hash"
 
 _DECODERS: dict[type[Record], msgspec.json.Decoder[Any]] = {}
@@ -38,11 +44,11 @@ def post_to_row(post: Post, tenant: int, channel: int) -> tuple[Any, ...]:
         post.id,
         post.sender,
         post.to,
-        post.pattern.value,
+        post.pattern._value_,  # `value` is looked up by a function, in Python
         post.in_reply_to,
         post.created_at,
         post.expires_at,
-        post.state.value,
+        post.state._value_,
         joined(post.recipients),
         post.answered,
         post.payload,
@@ -54,6 +60,11 @@ def post_to_row(post: Post, tenant: int, channel: int) -> tuple[Any, ...]:
 def joined(recipients: tuple[str, ...] | None) -> str | None:
     """Recipients as one text with a comma before and after each; None is everyone."""
     return None if recipients is None else f",{','.join(recipients)},"
+
+
+def separate(recipients: str | None) -> tuple[str, ...]:
+    """The recipients of such a text; none for everyone."""
+    return tuple(filter(None, (recipients or "").split(",")))
 
 
 def post_from_row(row: Any) -> Post:  # noqa: ANN401  # a row of either database
@@ -70,7 +81,7 @@ def post_from_row(row: Any) -> Post:  # noqa: ANN401  # a row of either database
         created_at=row[8],
         expires_at=row[9],
         state=_STATES[row[10]],
-        recipients=None if recipients is None else tuple(filter(None, recipients.split(","))),
+        recipients=None if recipients is None else separate(recipients),
         intent_id=row[15],
         position=row[0] & MASK,
         seq=row[2],
@@ -78,6 +89,30 @@ def post_from_row(row: Any) -> Post:  # noqa: ANN401  # a row of either database
         exchange_id=row[16],
         partial=is_partial(_PATTERNS[row[6]], row[14]),
     )
+
+
+def channels_from_rows(channel_rows: Iterable[Any]) -> tuple[tuple[Channel, Tally], ...]:
+    """Channels with their counters; one in which nobody has spoken has none."""
+    return tuple(
+        [
+            (record_from_row(Channel, version, document), Tally(count or 0, last_at or "", floor or 0))  # type: ignore[misc]
+            for version, document, count, last_at, floor in channel_rows
+        ]
+    )
+
+
+def marks_from_rows(mark_rows: Iterable[Any]) -> tuple[ConversationMark, ...]:
+    return tuple(filter(None, map(mark_from_row, mark_rows)))
+
+
+def mark_from_row(row: Any) -> ConversationMark | None:  # noqa: ANN401  # a row of either database
+    """The mark of a message whose metadata mention a conversation; None when they only seem to."""
+    number, channel_id, sender, recipients, metadata, exchange = row
+    conversation_id = conversation_of(metadata, exchange)
+    if not conversation_id:
+        return None
+    readers = None if recipients is None else tuple(filter(None, recipients.split(",")))
+    return ConversationMark(number & MASK, conversation_id, channel_id, sender, readers)
 
 
 def event_from_row(row: Any) -> Event:  # noqa: ANN401  # a row of either database

@@ -234,7 +234,7 @@ async def test_an_ask_that_nobody_could_answer_is_refused_at_once_and_a_plain_re
     refused = await alice.post("/channels/chan_1/ask", ask)
     assert (refused.status, refused.code) == (404, "no_responders")
     required = {"to": to, "payload": {}, "message_type": "request"}
-    refused = await alice.post("/channels/chan_1/messages?require_responders=true", required)
+    refused = await alice.post("/channels/chan_1/messages?wait_for_responders=false", required)
     assert (refused.status, refused.code, refused.json["similar"]) == (404, "no_responders", [])
     assert await listed(alice) == []
 

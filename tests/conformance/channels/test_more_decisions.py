@@ -251,7 +251,7 @@ async def test_a_response_that_lands_before_expiry_wins(server: LiveServer) -> N
     server.rig.clock.pass_by(seconds=60)
 
     assert (await shown(alice, asked))["status"] == "delivered"
-    assert [one["id"] for one in await listed(alice)] == [answer["id"]]
+    assert [one["id"] for one in await listed(alice)] == [asked["id"], answer["id"]]
 
 
 # ---------------------------------------------------------------- 15 eviction, 16 time to live

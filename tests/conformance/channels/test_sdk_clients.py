@@ -107,7 +107,7 @@ def checked(line: str, said: Any, names: dict[str, Any]) -> None:  # noqa: ANN40
     }
     [one] = said if verb in {"list_channels", "list_messages", "ask_all"} else [said]
     assert isinstance(one, Channel if verb.endswith(("channel", "channels")) else ChannelMessage)
-    assert {name: one[name] for name in fields[verb]} == fields[verb]
+    assert {name: getattr(one, name) for name in fields[verb]} == fields[verb]
 
 
 @pytest.mark.requirement(

@@ -97,7 +97,8 @@ class Crew:
         """Have a report written."""
         intent = await self._client.create_intent(topic, status="active")
         self._ordered[intent.id] = topic
-        for name in NAMES:
+        # The planner last: it begins at once, and a writer that is not on the intent yet cannot be asked.
+        for name in reversed(NAMES):
             await self._client.assign_agent(intent.id, name)
 
     async def run(self, reports: int, node_kills: int, agent_kills: int) -> None:

@@ -105,7 +105,7 @@ async def _tell_afterwards(work: TransactionRunner, db: Connection, one: TenantC
         note = Note((row[0], row[1], row[2], row[3]), channels=[post.channel_id for post in posts])
         await db.execute("INSERT INTO journal VALUES ($1, $2, now(), $3)", one.number, row[4], encode_note(note))
     work._follower.announce(one)
-    work._follower._announcements[one.id] = row[4]
+    work._follower._announcements.add(one.id, row[4])
 
 
 def commit_without_sync() -> None:
@@ -154,6 +154,7 @@ def load_before_the_lock() -> None:
     """A commit is decided by what was known a while before it had the head row's lock."""
     import asyncio
 
+    from parley.adapters.postgres import transaction
     from parley.adapters.postgres.transaction import TransactionRunner
 
     found, decided = TransactionRunner._load_caches, TransactionRunner._decide_and_write
@@ -172,23 +173,36 @@ def load_before_the_lock() -> None:
             cache.records.update(known[id(self)][tenant])
         return await decided(self, db, batch, caches)
 
+    transaction._is_simple = lambda changes: not changes  # under the lock, always
     TransactionRunner._load_caches = noted  # type: ignore[method-assign]
     TransactionRunner._decide_and_write = stale  # type: ignore[method-assign]
+
+
+def decide_once() -> None:
+    """What was decided before the lock is written behind whatever others did meanwhile."""
+    from parley.adapters.postgres import schema
+
+    read = schema._read
+
+    def careless(step: int) -> str:
+        return read(step).replace("(is_light AND movable[i])", "true")
+
+    schema._read = careless
 
 
 def journal_without_records() -> None:
     """The journal does not say which records have changed, so other nodes go by what they remember."""
     from parley.adapters.postgres.writes import TransactionWriter
 
-    notes = TransactionWriter._notes
+    notes = TransactionWriter.notes
 
-    def less(self: TransactionWriter, batch: Any) -> dict[str, Note]:  # noqa: ANN401  # handed on
-        said = notes(self, batch)
+    def less(self: TransactionWriter, *given: Any) -> dict[str, Note]:  # noqa: ANN401  # handed on
+        said = notes(self, *given)
         for note in said.values():
             note.records.clear()
         return said
 
-    TransactionWriter._notes = less  # type: ignore[method-assign]
+    TransactionWriter.notes = less  # type: ignore[method-assign,assignment]
 
 
 # ---------------------------------------------------------------- broken above the store, as with a file
@@ -221,6 +235,7 @@ MUTANTS: dict[str, Callable[[], None]] = {
         assign_rounds_outside_the_commit,
         believe_a_cancelled_wait,
         commit_without_sync,
+        decide_once,
         forget_idempotency,
         forget_the_exchange,
         journal_without_records,

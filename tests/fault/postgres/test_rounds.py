@@ -109,6 +109,7 @@ def test_of_two_who_take_the_last_round_at_two_nodes_one_has_it(tmp_path: Path, 
         ("forget_the_exchange", {"I17"}),
         ("assign_rounds_outside_the_commit", {"I17"}),
         ("load_before_the_lock", {"I17"}),
+        ("decide_once", {"I17", "I20"}),
         ("journal_without_records", {"I17"}),
     ],
 )

@@ -52,7 +52,9 @@ def test_every_connection_of_a_server_is_encrypted(place: Place, tmp_path: Path)
 
 
 @pytest.mark.parametrize("wrong", ["authority", "host"])
-def test_a_server_whose_database_cannot_be_trusted_ends_with_one_line(place: Place, tmp_path: Path, wrong: str) -> None:
+def test_a_server_whose_database_cannot_be_trusted_ends_with_an_error_and_a_hint(
+    place: Place, tmp_path: Path, wrong: str
+) -> None:
     cluster, papers = place
     authority = papers.other_authority if wrong == "authority" else papers.authority
     dsn = f"{cluster.dsn()}?sslmode=verify-full&sslrootcert={authority}"
@@ -64,6 +66,7 @@ def test_a_server_whose_database_cannot_be_trusted_ends_with_one_line(place: Pla
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, cwd=ROOT, check=False)
 
     assert (ended.returncode, ended.stdout) == (CONFIGURATION, "")
-    (line,) = ended.stderr.splitlines()
-    assert "the certificate of the database cannot be trusted" in line
-    assert "sslrootcert" in line
+    error, hint = ended.stderr.splitlines()
+    assert "the certificate of the database cannot be trusted" in error
+    assert hint.startswith("hint: ")
+    assert "sslrootcert" in hint

@@ -46,6 +46,10 @@ async def all_dealt_with(play: Scene, seconds: float = 60.0) -> Account:
         return await play.closed()
 
 
+def answers_in(play: Scene) -> int:
+    return sum(one.answer is not None for one in play.account.asked)
+
+
 def wrong(account: Account, count: int) -> list[str]:
     """Everything that does not hold; here no process dies, so nothing may repeat."""
     unanswered = [f"unanswered: {one.n}" for one in account.asked if one.answer is None]
@@ -55,8 +59,14 @@ def wrong(account: Account, count: int) -> list[str]:
 
 
 async def cut_streams(play: Scene, count: int) -> int:
+    """After every few answers, or a while without: a broken agent may give none."""
+
     async def cut() -> None:
-        await asyncio.sleep(play.chance.uniform(0.05, 0.3))
+        wanted = answers_in(play) + play.chance.randint(1, count // 10)
+        for _ in range(30):
+            if answers_in(play) >= wanted:
+                break
+            await asyncio.sleep(0.01)
         play.door.cut()
 
     return await disturbed(talk(play, count), cut)

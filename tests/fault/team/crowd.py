@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -44,6 +44,7 @@ class Crowd:
     def __init__(self, port: int, seed: int) -> None:
         self.port = port
         self.history = History()
+        self.intent_id = ""
         self.channel_id = ""
         self.stopping = False
         self.readers: list[str] = []
@@ -63,8 +64,8 @@ class Crowd:
         """An intent and a channel that keeps everything; what is said to everyone reaches these agents."""
         founder = self.client("founder")
         intent = (await founder.post("/intents", {"title": "a crowd", "access": "open"})).json
-        for agent in listeners:
-            await founder.post(f"/intents/{intent['id']}/agents", {"agent_id": agent})
+        self.intent_id = intent["id"]
+        await self._let_in(founder, listeners)
         made = await founder.post(
             f"/intents/{intent['id']}/channels", {"name": "hall", "options": {"max_messages": 10**6}}
         )
@@ -72,9 +73,18 @@ class Crowd:
         self.channel_id = made.json["id"]
         await founder.close()
 
+    async def _let_in(self, founder: Client, agents: Iterable[str]) -> None:
+        """Assign agents to the intent: what is said to everyone reaches them from the start."""
+        for agent in agents:
+            assigned = await founder.post(f"/intents/{self.intent_id}/agents", {"agent_id": agent})
+            assert assigned.status == 200, assigned.body
+
     async def play(self, senders: int, readers: int, streams: int, disturb: Awaitable[None]) -> History:
         """Let them all act while `disturb` goes on; then read the whole channel."""
         self.readers = [f"reader-{number}" for number in range(readers)]
+        founder = self.client("founder")
+        await self._let_in(founder, self.readers)
+        await founder.close()
         talking = [asyncio.create_task(self._send(f"sender-{number:02d}")) for number in range(senders)]
         reading = [asyncio.create_task(self._read(reader)) for reader in self.readers]
         followers = [Stream(self.readers[number % readers]) for number in range(streams)]

@@ -170,20 +170,16 @@ def _newest(history: History, reader: str) -> tuple[list[float], list[int]]:
 
 
 def _streams(history: History) -> Iterable[str]:
-    """I7: a stream is a run of what its reader may see, over all reconnections, without gap or repeat."""
+    """I7: a stream is the beginning of what its reader may see, over all reconnections, without gap or repeat."""
     for stream in history.streams:
         if any(later <= earlier for earlier, later in zip(stream.positions, stream.positions[1:], strict=False)):
             yield f"I7: the stream of {stream.reader} went back or repeated"
-        if not stream.seen:
-            continue
         log = [one for one in visible(history.final, stream.reader) if one.sender != stream.reader]
         yield from _run_of(log, stream)
 
 
 def _run_of(log: Sequence[Sight], stream: Stream) -> Iterable[str]:
-    start = next((at for at, one in enumerate(log) if one == stream.seen[0]), None)
-    if start is None:
-        yield f"I7: the stream of {stream.reader} saw what is not there: {stream.seen[0]}"
-    elif stream.seen != list(log[start : start + len(stream.seen)]):
-        wrong = next(at for at, one in enumerate(stream.seen) if one != log[start + at])
-        yield f"I7: the stream of {stream.reader} has a gap or a repeat at {stream.seen[wrong]}"
+    for at, one in enumerate(stream.seen):
+        if at == len(log) or one != log[at]:
+            yield f"I7: the stream of {stream.reader} has a gap, a repeat or what is not there at {one}"
+            return

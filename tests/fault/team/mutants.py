@@ -18,14 +18,13 @@ _A_WHILE = 0.05
 def acknowledge_before_commit() -> None:
     """Whoever speaks is answered from a transaction that is taken back; the one that lasts comes a moment later."""
     import time
-    from asyncio import Future
 
     from parley.adapters.sqlite.team import writer as team_writer
     from parley.adapters.sqlite.team import writes as team_writes
     from parley.adapters.sqlite.team.source import SqliteSource
     from parley.adapters.sqlite.team.writer import CommitOutcome, SqliteWriter
     from parley.domain.errors.errors import ParleyError
-    from parley.domain.store.changes import Committed, TeamChanges
+    from parley.domain.store.changes import TeamChanges
     from parley.domain.store.transaction import Transaction
 
     commit = SqliteWriter._commit_batch
@@ -36,15 +35,15 @@ def acknowledge_before_commit() -> None:
         except ParleyError as refusal:
             return refusal
 
-    def settle(self: SqliteWriter, batch: list[tuple[TeamChanges, Future[Committed]]]) -> None:
+    def settle(self: SqliteWriter, batch: list[tuple[TeamChanges, Callable[[CommitOutcome], None]]]) -> None:
         said = [one for one in batch if one[0].posts]
         if said:
             self._db.execute("BEGIN IMMEDIATE")
             transaction = Transaction(SqliteSource(self._db, self._cache), team_writer.ENCODERS)
-            done = [(changes.tenant, future, take(transaction, changes)) for changes, future in said]
+            outcomes = [take(transaction, changes) for changes, _ in said]
             self._db.execute("ROLLBACK")
             assert self._loop is not None
-            self._loop.call_soon_threadsafe(self._deliver, done)
+            self._loop.call_soon_threadsafe(self._deliver, said, outcomes)
             time.sleep(0.1)
             with self._transaction([changes for changes, _ in said]) as lasting:
                 for changes, _ in said:
@@ -68,7 +67,11 @@ def forget_idempotency() -> None:
         await asyncio.sleep(0.03)
         return answer
 
+    def not_at_once(*_: object) -> None:
+        """Every call is run as above."""
+
     Api._run_once = again  # type: ignore[assignment,method-assign]
+    Api._submit = not_at_once  # type: ignore[assignment,method-assign]
 
 
 def resume_too_far() -> None:

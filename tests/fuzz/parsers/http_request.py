@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import h11
 
@@ -120,7 +121,11 @@ def _h11(content: bytes) -> list[Parsed]:
 
 
 def _origin_form(target: bytes) -> bytes:
-    """The target without scheme and host, a fragment or an empty query, as ours gives it."""
+    """The target without scheme, host and an empty query, as ours gives it."""
     if not target.startswith(b"/") and b"://" in target:
-        target = b"/" + target.split(b"://", 1)[1].partition(b"/")[2]
+        rest = target.split(b"://", 1)[1]
+        # The host ends where the path begins, or the query, or, where both are empty, the target.
+        host = re.match(rb"[^/?#]*", rest)
+        assert host is not None
+        target = b"/" + rest[host.end() :].removeprefix(b"/")
     return target.removesuffix(b"?")

@@ -190,7 +190,7 @@ def test_a_signal_lets_it_finish_what_it_began_and_says_so(server: ServerProcess
         assert code_at_end == 0
         assert "draining" in agent.said
         assert [one["payload"] for one in boss.list_messages(channel)] == [{"n": 7}, {"n": 7}]
-        assert boss.get_agent_record(name).status.value == "draining"
+        assert boss.get_agent_record(name).status.value == "dead"
 
 
 def test_a_second_signal_ends_it_at_once(server: ServerProcess, tmp_path: Path) -> None:

@@ -171,8 +171,9 @@ EXAMPLES = {
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_what_is_here_is_read_and_what_is_not_is_named_once(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     text, missing = EXAMPLES[name]
     file = tmp_path / f"{name}.yaml"
     file.write_text(text)

@@ -88,7 +88,7 @@ class Team:
         return made
 
     def post(self, channel: str, *more: str, sender: str = "claude") -> str:
-        posted: str = self.said("post", channel, "--agent", sender, *more)["id"]
+        posted: str = self.said("post", channel, "--agent", sender, "--wait-for-responders", *more)["id"]
         return posted
 
     def spawn(self, *words: str) -> subprocess.Popen[str]:

@@ -148,7 +148,10 @@ def test_without_a_reply_in_time_the_exit_code_says_so_and_the_reply_arrives_lat
     ran = stage.run("send", "codex", "Ready?", "--wait", "1s", "-a", "claude")
 
     assert (ran.code, ran.error) == (8, "ask_timeout")
-    assert "no reply from codex within 1s (it will be in the inbox: parley next)" in ran.err
+    assert ran.err == (
+        "error: no reply from codex within 1s [ask_timeout]\n"
+        "hint: it will be in the inbox: parley next --agent claude\n"
+    )
     stage.mailbox("codex").reply(stage.mailbox("codex").inbox()[0].id, "Yes.")
     assert [item.subject for item in stage.mailbox("claude").inbox()] == ["Re: Ready?"]
 

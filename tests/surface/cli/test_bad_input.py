@@ -58,7 +58,7 @@ def test_an_unknown_recipient_is_an_error_and_nothing_is_written(stage: Stage) -
     ran = stage.run(*SEND, "codex,nobody")
 
     assert (ran.code, ran.error, ran.out) == (3, "unknown_agent", "")
-    assert "no agent 'nobody' in project 'demo' (add it with: parley agent add nobody)" in ran.err
+    assert "no agent 'nobody' in project 'demo' [unknown_agent]\nhint: add it with: parley agent add nobody" in ran.err
     assert stage.everything() == before
     assert not stage.agent("nobody").exists()
 

@@ -147,7 +147,7 @@ def test_a_dead_letter_is_named_with_its_reason(stage: Stage) -> None:
     ran = stage.run("next", "-a", "codex", "--json")
     assert (ran.out, ran.err) == (
         "null\n",
-        "parley: warning: moved 1 file to dead_letter/: bad.yaml (invalid: type: is missing)\n",
+        "warning: moved 1 file to dead_letter/: bad.yaml (invalid: type: is missing)\n",
     )
 
     doctor = stage.run("doctor")

@@ -46,15 +46,14 @@ def test_the_user_file_follows_xdg(stage: Stage) -> None:
     assert place(stage)["tries"] == ("7", str(stage.here / "xdg" / "parley" / "parley.toml"))
 
 
-def test_config_prints_a_table_with_every_setting_and_its_source(stage: Stage) -> None:
+def test_config_prints_every_setting_and_its_source(stage: Stage) -> None:
     ran = stage.run("config")
 
     rows = [line.split(maxsplit=2) for line in ran.out.splitlines()]
-    assert rows[0] == ["SETTING", "VALUE", "FROM"]
-    assert ["home", str(stage.home), "$PARLEY_HOME"] in rows
-    assert ["project", "demo", "the only project"] in rows
-    assert ["agent", "-", "not found: cannot tell which agent you are"] in rows
-    assert ["body_chars", "20000", "default"] in rows
+    assert ["home", str(stage.home), "($PARLEY_HOME)"] in rows
+    assert ["project", "demo", "(the only project)"] in rows
+    assert ["agent", "-", "(not found: cannot tell which agent you are)"] in rows
+    assert ["body_chars", "20000", "(default)"] in rows
 
 
 def test_a_lease_of_the_settings_that_is_no_duration_is_named_with_its_file(stage: Stage) -> None:
@@ -189,7 +188,8 @@ def test_a_working_directory_that_is_gone_is_no_reason_to_fail(stage: Stage) -> 
     ("text", "said"),
     [
         ("lease = \n", "parley.toml"),
-        ("colour = 1\n", "unknown setting 'colour'"),
+        ("colour = 1\n", "unknown setting 'colour' [bad_config]\nhint: see parley config\n"),
+        ('homme = "x"\n', "unknown setting 'homme' (did you mean \"home\"?) [bad_config]\n"),
         ("tries = true\n", "tries must be text or a number"),
         ("tries = 0\n", "tries must be a whole number above 0"),
         ('tries = "many"\n', "not 'many'"),
@@ -255,3 +255,13 @@ def test_a_variable_that_is_no_setting_stops_no_command_and_is_listed_by_config_
     assert place(stage)["PARLEY_SERVICE_HOST"] == ("-", "unknown, ignored: not a setting")
     assert "PARLEY_AGNET" in ran.out
     assert "secret-of-mine" not in ran.out
+
+
+def test_a_settings_file_that_is_a_link_to_nowhere_is_not_passed_over(stage: Stage) -> None:
+    link = stage.here / "parley.toml"
+    link.symlink_to("nowhere")
+
+    ran = stage.run("inbox", "-a", "codex")
+
+    refusal = f"error: {link}: No such file or directory [bad_config]\nhint: make it readable or remove it\n"
+    assert (ran.code, ran.err) == (78, refusal)

@@ -128,7 +128,7 @@ def test_an_envelope_is_one_line_for_a_person_and_whole_for_a_program(stage: Sta
     shown = stage.run("read", stage.files("codex")[0], "--agent", "codex")
     told = stage.run("next", "--agent", "codex", "--json").json
 
-    assert "ocip: internal, round 1 of 3, agent-generated, agent-ok, until " in shown.out
+    assert "policies: internal, round 1 of 3, agent-generated, agent-ok, until " in shown.out
     assert (told["ocip"]["exchange_round"], told["ocip"]["capabilities"]["can_commit"]) == (1, False)
 
 
@@ -172,7 +172,7 @@ def test_another_tenant_is_out_of_reach(stage: Stage, keys: dict[str, str]) -> N
         stage.run(*ASK[:3], "--to", name, *ASK[5:], "--body", "x").err for name in ("codex@globex", "nobody@globex")
     }
 
-    assert answers == {"parley: cross_enterprise_blocked: nothing crosses from one tenant to another\n"}
+    assert answers == {"error: nothing crosses from one tenant to another [cross_enterprise_blocked]\n"}
 
 
 def test_declared_data_is_read_from_a_file(stage: Stage, keys: dict[str, str]) -> None:
@@ -318,6 +318,9 @@ def test_a_person_rejects_or_answers(stage: Stage, keys: dict[str, str]) -> None
     assert (rejected["status"], answered["status"]) == ("rejected", "answered")
     got = stage.run("next", "--agent", "codex", "--json").json
     assert (got["body"], got["ocip"]["message_type"]) == ("No, we cannot.", "human")
+    for side in ("claude", "codex"):
+        shown = stage.run("exchange", "show", answered["exchange_id"][-6:], "--agent", side).out
+        assert "\n  1  ann (instead of claude): No, we cannot.\n" in shown
 
 
 def test_a_foreign_commitment_is_listed_as_held_until_my_person_says_so(stage: Stage, keys: dict[str, str]) -> None:

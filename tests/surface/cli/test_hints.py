@@ -15,60 +15,69 @@ from tests.surface.cli.team_stage import Team
 from tests.surface.stage import Stage
 
 _SEND = ("send", "--from", "claude", "--to", "codex", "--subject", "Hi", "--type")
-_FIELDS = "see: parley kinds review_request; give each field with --set FIELD=VALUE"
+_FIELDS = "see parley kinds review_request; give each field with --set FIELD=VALUE"
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("words", "lines"),
     [
         (
             (*_SEND, "review_request", "--body", "please"),
-            f"invalid: body: review_request needs the fields pr, branch, diff_summary ({_FIELDS})",
+            f"error: body: review_request needs the fields pr, branch, diff_summary [invalid]\nhint: {_FIELDS}\n",
         ),
         (
             (*_SEND, "review_request", "--set", "pr=#55", "--set", "branch=x"),
-            f"invalid: body.diff_summary: required by review_request ({_FIELDS})",
+            f"error: body.diff_summary: required by review_request [invalid]\nhint: {_FIELDS}\n",
         ),
-        ((*_SEND, "question"), "invalid: body: is empty (use --body TEXT)"),
+        ((*_SEND, "question"), "error: body: is empty [invalid]\nhint: use --body TEXT\n"),
         (
             (*_SEND, "question", "--set", "pr"),
-            "invalid: --set 'pr' is not FIELD=VALUE (for example --set pr=#55)",
+            "error: --set 'pr' is not FIELD=VALUE [invalid]\nhint: for example --set pr=#55\n",
         ),
         (
             ("ask", "chan_1", "--to", "codex", "--field", "question"),
-            "invalid: --field 'question' is not NAME=VALUE (for example --field question='Which schema?')",
+            (
+                "error: --field 'question' is not NAME=VALUE [invalid]\n"
+                "hint: for example --field question='Which schema?'\n"
+            ),
         ),
         (
             ("audit", "verify", "nofile.jsonl"),
-            "not_found: no file 'nofile.jsonl' (export a log with: parley audit export > FILE)",
+            "error: no file 'nofile.jsonl' [not_found]\nhint: export a log with: parley audit export > FILE\n",
         ),
-        (("up", "--port", "99999"), "invalid: --port: '99999' is not a port (use a number from 0 to 65535)"),
+        (
+            ("up", "--port", "99999"),
+            "error: --port: '99999' is not a port [invalid]\nhint: use a number from 0 to 65535\n",
+        ),
         *[
             (
                 tuple(words.split()),
-                f"invalid: the following arguments are required: CONVERSATION|MESSAGE (see: parley {words} --help)",
+                (
+                    "error: the following arguments are required: CONVERSATION|MESSAGE [invalid]\n"
+                    f"hint: see parley {words} --help\n"
+                ),
             )
-            for words in ("review gate", "review status", "review findings", "thread")
+            for words in ("review gate", "review status", "review findings")
         ],
         (
             ("inbox", "--all", "--agent", "codex"),
-            "invalid: --all and --agent together (leave one of them out)",
+            "error: --all and --agent together [invalid]\nhint: leave one of them out\n",
         ),
         (
             ("outbox", "--all"),
-            "invalid: --all needs --waiting (to list what one agent sent: parley outbox --agent NAME)",
+            "error: --all needs --waiting [invalid]\nhint: to list what one agent sent: parley outbox --agent NAME\n",
         ),
     ],
 )
-def test_an_error_on_this_machine_says_what_to_do(stage: Stage, words: tuple[str, ...], line: str) -> None:
-    assert stage.run(*words).err == f"parley: {line}\n"
+def test_an_error_on_this_machine_says_what_to_do(stage: Stage, words: tuple[str, ...], lines: str) -> None:
+    assert stage.run(*words).err == lines
 
 
 def test_a_project_that_exists_is_named_with_two_ways_on(stage: Stage) -> None:
     ran = stage.run("init", "demo")
 
     hint = "use another name, or add agents to it: parley agent add NAME --project demo"
-    assert ran.err == f"parley: project_exists: project root already exists: {stage.project} ({hint})\n"
+    assert ran.err == f"error: project root already exists: {stage.project} [project_exists]\nhint: {hint}\n"
 
 
 def test_settings_outside_of_the_top_key_are_told_where_they_belong(stage: Stage, tmp_path: Path) -> None:
@@ -93,12 +102,12 @@ def test_settings_outside_of_the_top_key_are_told_where_they_belong(stage: Stage
 def test_an_intent_that_is_not_there_is_named(team: Team, words: tuple[str, ...]) -> None:
     ran = team.run(*words)
 
-    assert ran.err == "parley: not_found: no intent 'intent_nope' that you can see (see: parley intent list)\n"
+    assert ran.err == 'error: no intent "intent_nope" that you can see [not_found]\nhint: see parley intent list\n'
 
 
 @pytest.mark.parametrize(
     ("facts", "message"),
-    [({"missing": "intent"}, "no intent 'i1' that you can see"), ({"missing": "channel"}, "text"), ({}, "text")],
+    [({"missing": "intent"}, 'no intent "i1" that you can see'), ({"missing": "channel"}, "text"), ({}, "text")],
 )
 def test_what_was_not_found_is_known_by_its_fact_whatever_the_server_says(facts: dict[str, str], message: str) -> None:
     error = NotFound("text", facts=facts)
@@ -109,18 +118,23 @@ def test_what_was_not_found_is_known_by_its_fact_whatever_the_server_says(facts:
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"),
-    [("enterprise/defalt", "did you mean enterprise/default?"), ("team/nowhere", "see: parley policy list")],
+    ("name", "rest"),
+    [
+        ("enterprise/defalt", " (did you mean enterprise/default?) [not_found]"),
+        ("team/nowhere", " [not_found]\nhint: see parley policy list"),
+    ],
 )
-def test_a_policy_that_is_not_there_is_named(team: Team, name: str, hint: str) -> None:
-    assert team.run("policy", "show", name).err == f"parley: not_found: no policy {name!r} ({hint})\n"
+def test_a_policy_that_is_not_there_is_named(team: Team, name: str, rest: str) -> None:
+    assert team.run("policy", "show", name).err == f"error: no policy {name!r}{rest}\n"
 
 
 @pytest.mark.parametrize("verb", ["ask", "post"])
 def test_a_message_without_a_sender_asks_for_the_option(team: Team, verb: str) -> None:
+    team.said("agent", "register", "codex")
+
     ran = team.run(verb, "q", "--intent", team.intent, "--to", "codex", "--field", "a=b")
 
-    assert ran.err == "parley: invalid: no sending agent (add --agent NAME, or set PARLEY_AGENT)\n"
+    assert ran.err == "error: no sending agent [invalid]\nhint: add --agent NAME, or set PARLEY_AGENT\n"
 
 
 def test_a_denial_between_org_units_names_the_key_of_the_policy(ruled_team: Team) -> None:
@@ -133,8 +147,29 @@ def test_a_denial_between_org_units_names_the_key_of_the_policy(ruled_team: Team
 
     ran = ruled_team.run("post", "questions", *words)
 
-    hint = "cross_org is false in the policy; see: parley policy show enterprise/default"
-    assert ran.err == f"parley: policy_denied: the policy allows nothing from {here} to {there} ({hint})\n"
+    hint = f"cross_org: false in enterprise/default; see: parley policy explain --from {sender} --to {receiver}"
+    assert ran.err == f"error: the policy allows nothing from {here} to {there} [policy_denied]\nhint: {hint}\n"
+
+
+def test_a_denial_of_what_is_too_secret_says_what_was_found(ruled_team: Team) -> None:
+    mark = uuid4().hex[:8]
+    sender, receiver = f"sally-{mark}", f"erik-{mark}"
+    for name in (sender, receiver):
+        ruled_team.said("agent", "register", name)
+
+    ran = ruled_team.run(
+        "post", receiver, "Card 4111 1111 1111 1111", "--purpose", "information_query", "--agent", sender
+    )
+    explained = ruled_team.run(
+        "policy", "explain", "--from", sender, "--to", receiver, "--text", "Card 4111 1111 1111 1111"
+    )
+
+    found = "the message is restricted (it contains a payment card number)"
+    hint = f"max_classification of {sender}: internal in the directory"
+    see = f"see: parley policy explain --from {sender} --to {receiver}"
+    denial = f"{found}; {sender} may share at most internal"
+    assert ran.err == f"error: {denial} [classification_exceeded]\nhint: {hint}; {see}\n"
+    assert explained.out.splitlines()[-1] == "allow: the policies do not apply; the message is sent unchanged"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +203,7 @@ def test_no_command_sends_a_key_to_another_machine_in_the_clear(stage: Stage, wo
 
     hint = "use https://, or set PARLEY_PLAIN_HTTP=any where nobody else can listen"
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == f"parley: invalid: the key would travel to parley.example in the clear ({hint})\n"
+    assert ran.err == f"error: the key would travel to parley.example in the clear [invalid]\nhint: {hint}\n"
 
 
 def test_a_key_is_sent_in_the_clear_where_that_is_allowed(stage: Stage) -> None:

@@ -86,7 +86,11 @@ def test_a_second_init_says_what_is_there(stage: Stage, repository: Path) -> Non
 def test_agents_can_be_named_and_there_may_be_none(stage: Stage, repository: Path) -> None:
     stage.patch.setenv("PATH", "/nowhere")
 
-    assert "Add agents with: parley agent add NAME --project my-app\n" in stage.run("init").out
+    assert stage.run("init").out.endswith(
+        "No coding agent is installed here: found none of claude, codex, gemini, cursor-agent, opencode.\n"
+        "Add agents with: parley agent add NAME --project my-app, a coding agent with --runtime"
+        " claude|codex|cursor|gemini\n"
+    )
     assert stage.run("init", "--here", "--home", "x").code == 2
 
 
@@ -95,8 +99,8 @@ def test_outside_of_a_repository_it_wants_a_name(stage: Stage) -> None:
 
     assert (ran.code, ran.error) == (2, "invalid")
     assert ran.err == (
-        f"parley: invalid: no project name given, and {stage.here} is not in a git repository"
-        " (use parley init PROJECT, or run it inside a repository)\n"
+        f"error: no project name given, and {stage.here} is not in a git repository [invalid]\n"
+        "hint: use parley init PROJECT, or run it inside a repository\n"
     )
 
 
@@ -234,3 +238,20 @@ def test_files_of_the_repository_are_left_alone(stage: Stage, repository: Path) 
 
     assert {path: path.read_bytes() for path in repository.iterdir() if path.is_file()} == before
     assert sorted(os.listdir(repository / ".parley")) == [".gitignore", "agents", "projects"]
+
+
+def test_a_repository_inside_another_gets_a_project_of_its_own(stage: Stage, repository: Path) -> None:
+    stage.run("init")
+    inner = repository / "vendor" / "lib"
+    inner.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", str(inner)], check=True)
+    stage.patch.chdir(inner)
+    before = place(stage)["project"][0]
+
+    ran = stage.run("init")
+
+    assert (before, place(stage)["project"][0]) == ("my-app", "lib")
+    assert "note: project my-app in " in ran.out
+    assert "This repository has project lib already" in stage.run("init").out
+    stage.patch.chdir(repository)
+    assert place(stage)["project"][0] == "my-app"

@@ -7,11 +7,15 @@ import json
 import os
 import subprocess
 import tempfile
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
+from pwd import getpwuid
 
 import pytest
 
+from parley.cli.parts.refusals import explain_refusal
+from parley.domain.errors.errors import Forbidden
 from tests.samples.messages import a_file
 from tests.surface.stage import Stage, bare_environment
 
@@ -116,3 +120,17 @@ def test_a_lock_that_somebody_holds_on_one_file_stops_no_other_message(shared: S
         os.close(holder)
 
     assert shared.run("next", "-a", "codex", "--json").json["id"] == urgent["id"]
+
+
+def test_a_folder_of_another_user_is_named_with_what_to_do(shared: Stage) -> None:
+    ledger = str(shared.agent("codex") / ".parley" / "ledger.db")
+    os.chown(shared.agent("codex"), NOBODY, -1)
+    error = Forbidden(f"{ledger}: Permission denied", facts={"path": ledger})
+
+    explain_refusal(error, Namespace())
+
+    name = getpwuid(NOBODY).pw_name
+    assert error.hint == (
+        f"{shared.agent('codex')} belongs to user {name}: run the command as {name}, or let {name} share the project"
+        " with your group, or keep the mailboxes in the repository: parley init --here"
+    )

@@ -24,24 +24,70 @@ ERRORS = [
 ON_DATA = {"up", "backup", "restore"}
 # On files alone.
 ON_FILES = {"policy check", "policy test", "workflow check", "audit reconcile"}
+# On the file of saved logins. `login` takes an address, but no key where others could see it.
+ON_LOGINS = {name for name in COMMANDS if name.startswith("context ")} | {"login", "logout"}
 # On stores, which they are given.
 ON_STORES = {"store copy", "store reopen"}
 ON_A_SERVER = (
-    {name for name, module in COMMANDS.items() if not module.startswith(("mailbox.", "review."))}
+    {name for name, module in COMMANDS.items() if not module.startswith(("attention.", "mailbox.", "review."))}
     - ON_DATA
     - ON_FILES
     - ON_STORES
-    - {"config", "completion"}
+    - ON_LOGINS
+    - {"config", "completion", "demo", "version"}
 )
 
 
-@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
-def test_the_overview_names_every_command(stage: Stage, words: list[str]) -> None:
-    ran = stage.run(*words)
+def test_help_all_names_every_command(stage: Stage) -> None:
+    ran = stage.run("help", "all")
 
     assert (ran.code, ran.err) == (0, "")
     assert all(f"  {name} " in ran.out for name in COMMANDS)
     assert max(map(len, ran.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
+def test_the_first_page_has_four_ways_to_start_and_ten_commands(stage: Stage, words: list[str]) -> None:
+    ran = stage.run(*words)
+
+    lines = ran.out.splitlines()
+    started = [line.split("  ")[1] for line in lines if line.startswith("  parley ")]
+    assert (ran.code, ran.err) == (0, "")
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= 80
+    assert started == ["parley demo", "parley init", "parley up", "parley setup claude"]
+    assert len([line for line in lines if line.startswith("  ") and line.split()[0] in COMMANDS]) == 10
+    assert "parley help all" in ran.out
+
+
+def test_headings_of_help_are_bold_where_colours_are_wanted(stage: Stage) -> None:
+    stage.patch.setenv("FORCE_COLOR", "1")
+
+    assert "\x1b[1mevery day:\x1b[0m\n" in stage.run().out
+    assert stage.run("next", "--help").out.startswith("\x1b[1musage:\x1b[0m parley next [options]\n")
+    stage.patch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in stage.run("next", "--help").out
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_help_is_as_wide_as_columns_says(stage: Stage, width: int) -> None:
+    stage.patch.setenv("COLUMNS", str(width))
+
+    described, examples = stage.run("send", "--help").out.split("\nexamples:\n")
+
+    assert width - 15 <= max(map(len, described.splitlines())) <= width
+    assert width >= 80 or max(map(len, examples.splitlines())) <= width
+
+
+def test_a_misspelt_value_is_answered_with_what_was_meant(stage: Stage) -> None:
+    misspelt = stage.run("send", "codex", "x", "--type", "quesion")
+    other = stage.run("intent", "list", "--status", "zebra")
+
+    assert misspelt.err == 'error: --type cannot be "quesion" (did you mean question?) [invalid]\n'
+    assert other.err == (
+        'error: --status cannot be "zebra" [invalid]\nhint: one of draft, active, blocked, completed, abandoned\n'
+    )
+    assert (misspelt.code, other.code) == (2, 2)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -59,7 +105,15 @@ def test_every_command_has_help_with_an_example(stage: Stage, name: str) -> None
 
 @pytest.mark.parametrize(
     "name",
-    sorted(COMMANDS.keys() - ON_A_SERVER - ON_DATA - ON_FILES - ON_STORES - {"init", "completion", "kinds"}),
+    sorted(
+        COMMANDS.keys()
+        - ON_A_SERVER
+        - ON_DATA
+        - ON_FILES
+        - ON_STORES
+        - ON_LOGINS
+        - {"init", "completion", "demo", "kinds", "setup", "version"}
+    ),
 )
 def test_every_command_on_a_mailbox_takes_the_same_options(stage: Stage, name: str) -> None:
     shown = stage.run(*name.split(), "--help").out
@@ -195,9 +249,9 @@ def test_output_that_cannot_be_written_is_an_error(stage: Stage, redirection: st
     ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=60)
 
     assert ended.returncode == 7
-    assert ended.stderr.startswith("parley: unavailable: ")
+    assert ended.stderr.startswith("error: ")
     assert said in ended.stderr
-    assert ended.stderr.count("\n") == 1
+    assert ended.stderr.count("\n") == 1 + ("\nhint: " in ended.stderr)
 
 
 def test_a_message_is_not_sent_when_nobody_could_learn_its_id(stage: Stage) -> None:

@@ -41,7 +41,7 @@ def sandboxed(stage: Stage, request: pytest.FixtureRequest) -> Stage:
     stage.script("send", "codex", "Second?", "--from", "claude")
     if request.param != "without a ledger":
         stage.script("next", "-a", "codex")
-        stage.script("reply", "-a", "codex", "--body", "Yes.")
+        stage.script("reply", "-a", "codex", "--body", "Yes.", "--keep-open")
     for agent in ("claude", "codex") if request.param == "closed" else ():
         ledger = sqlite3.connect(stage.agent(agent) / ".parley" / "ledger.db")
         ledger.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -90,7 +90,7 @@ def test_a_watch_shows_what_is_new_and_says_that_it_cannot_remember(sandboxed: S
     ran = read_only(sandboxed, "watch", "--once", "-a", "codex")
 
     assert (ran.code, ran.out.count("\n")) == (0, 2)
-    assert ran.err == "parley: note: the mailbox of codex is read-only, so these messages will be shown again\n"
+    assert ran.err == "note: the mailbox of codex is read-only, so these messages will be shown again\n"
 
 
 def test_a_watch_that_goes_on_shows_each_message_once(sandboxed: Stage) -> None:
@@ -141,9 +141,9 @@ def test_what_writes_is_refused_with_the_missing_setting(sandboxed: Stage, words
 
     assert (ran.code, ran.error) == (6, "forbidden")
     assert ran.err.endswith(
-        f"(this looks like a sandbox: start Codex with --add-dir {sandboxed.home}, or add it to"
+        f"\nhint: this looks like a sandbox: start Codex with --add-dir {sandboxed.home}, or add it to"
         " sandbox_workspace_write.writable_roots in ~/.codex/config.toml, or keep the mailboxes in the repository:"
-        " parley init --here)\n"
+        " parley init --here\n"
     )
     assert sandboxed.everything() == before
 
@@ -159,7 +159,7 @@ def test_what_writes_is_refused_with_the_missing_setting(sandboxed: Stage, words
 def test_the_setting_is_that_of_the_runtime(stage: Stage, variable: str, setting: str) -> None:
     ran = read_only(stage, "send", "codex", "Hi", "--from", "claude", **{variable: "1"})
 
-    assert f"(this looks like a sandbox: {setting.format(home=stage.home)}, or keep" in ran.err
+    assert f"\nhint: this looks like a sandbox: {setting.format(home=stage.home)}, or keep" in ran.err
 
 
 def test_inside_the_repository_there_is_no_better_place(stage: Stage) -> None:
@@ -169,7 +169,7 @@ def test_inside_the_repository_there_is_no_better_place(stage: Stage) -> None:
 
     ran = read_only(Stage(own, stage.here, stage.patch), "send", "codex", "Hi", "--from", "claude")
 
-    assert ran.err.endswith(f"allow writing to {own} in the settings of the sandbox)\n")
+    assert ran.err.endswith(f"allow writing to {own} in the settings of the sandbox\n")
 
 
 @pytest.mark.parametrize("runtime", ["", "codex"])

@@ -109,7 +109,10 @@ def test_the_only_project_is_not_taken_in_a_repository_when_it_belongs_to_anothe
 
     assert (ran.code, ran.error) == (3, "unknown_project")
     assert f"no project for the repository {repository}: the only one in" in ran.err
-    assert f"belongs to {other} (create one with: parley init, or add --project theirs)" in ran.err
+    assert (
+        f"belongs to {other} [unknown_project]\nhint: create one with: parley init, or add --project theirs\n"
+        in ran.err
+    )
     assert stage.run("inbox", "-a", "codex", "--project", "theirs").code == 0
     stage.patch.chdir(stage.here)  # no repository
     assert place(stage)["project"] == ("theirs", "the only project")
@@ -122,7 +125,7 @@ def test_a_repository_without_a_project_is_told_how_to_get_one(stage: Stage, rep
     ran = stage.run("inbox", "-a", "codex")
 
     assert (ran.code, ran.error) == (4, "ambiguous")
-    assert "(add --project with one of one, two, or create one for this repository: parley init)" in ran.err
+    assert "\nhint: add --project with one of one, two, or create one for this repository: parley init\n" in ran.err
 
 
 def test_the_only_project_of_the_repositorys_own_home_is_taken_wherever_it_was_moved_from(

@@ -151,17 +151,19 @@ def test_agent_list_shows_who_is_there_and_what_waits(stage: Stage) -> None:
     ran = stage.run("agent", "list")
 
     lines = [line.split() for line in ran.out.splitlines()]
-    assert lines[0] == ["AGENT", "RUNTIME", "WAITING", "SENT", "DEAD", "LETTERS", "USES", "PARLEY"]
+    assert lines[0] == ["AGENT", "WAITING", "SENT", "DEAD", "LETTERS", "USES", "PARLEY", "NOTICES"]
     assert [line[0] for line in lines[1:]] == list(AGENTS)
-    assert lines[1] == ["claude", "0", "1", "0", "yes"]
-    assert lines[2] == ["codex", "1", "0", "0", "no"]
+    assert lines[1] == ["claude", "0", "1", "0", "yes", "does", "not", "notice"]
+    assert lines[2] == ["codex", "1", "0", "0", "no", "does", "not", "notice"]
 
 
 def test_agent_list_as_json(stage: Stage) -> None:
     listed = stage.run("agent", "list", "--json").json
 
     assert [one["agent"] for one in listed] == list(AGENTS)
-    assert set(listed[0]) == {"agent", "runtime", "description", "waiting", "sent", "dead_letters", "ledger", "path"}
+    assert set(listed[0]) == {
+        *("agent", "runtime", "description", "waiting", "sent", "dead_letters", "ledger", "notices", "path"),
+    }
 
 
 def test_agent_list_of_an_empty_project_says_how_to_add_one(stage: Stage) -> None:
@@ -182,7 +184,7 @@ def test_who_has_a_server_and_no_project_is_told_how_to_see_its_agents(stage: St
     ran = stage.run("agent", *words, *nowhere)
 
     assert (ran.code, ran.error, "--server" in without.err) == (3, "unknown_project", False)
-    assert "create one with: parley init PROJECT; to list the agents of the server, add --server" in ran.err
+    assert "create one with: parley init PROJECT; for the agents of the server, add --server" in ran.err
 
 
 def test_agent_show_tells_about_one_agent(stage: Stage) -> None:

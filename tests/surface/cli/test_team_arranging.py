@@ -48,6 +48,7 @@ def test_an_agent_that_has_no_name_gets_no_access(team: Team) -> None:
 
 def test_a_message_to_an_agent_that_is_not_let_in_names_the_command_that_does(team: Team) -> None:
     intent = team.said("intent", "create", "Ours", "--agent", "alice")["id"]
+    team.said("agent", "register", "bob")
 
     ran = team.run("post", "desk", "--intent", intent, "--agent", "alice", "--to", "bob", "--field", "a=b")
     assert (ran.code, ran.error) == (6, "not_member")
@@ -171,11 +172,11 @@ def test_channels_are_listed_and_shown(team: Team) -> None:
 
     assert listed[1].split()[:4] == ["one", "open", "intent", "1"]
     assert f"id: {channel}" in shown
-    assert "message_count: 1" in shown
+    assert "message count: 1" in shown
 
 
 def test_an_intent_without_channels_says_how_to_make_one(team: Team) -> None:
-    assert f"parley channel create {team.intent} NAME" in team.run("channel", "list", team.intent).out
+    assert f"parley channel create '{team.intent}' NAME" in team.run("channel", "list", team.intent).out
 
 
 def test_nothing_more_is_said_in_a_closed_channel(team: Team) -> None:
@@ -257,7 +258,25 @@ def test_the_servers_agents_are_only_listed_when_asked_for(team: Team) -> None:
     assert [one["agent"] for one in mailboxes] == ["claude", "codex", "gemini"]
     assert name in [one["agent_id"] for one in registered]
     assert [one["agent_id"] for one in of_role] == [name]
-    assert table.splitlines()[0].split() == ["AGENT", "STATUS", "ROLE", "HEARTBEAT", "REGISTERED", "CAPABILITIES"]
+    assert table.splitlines()[0].split() == ["AGENT", "STATUS", "LAST", "SEEN", "ROLE", "ORG", "UNIT", "LEVEL"]
+
+
+def test_the_list_says_who_is_there_and_who_belongs_where(lone_team: Team) -> None:
+    team = lone_team
+    team.said("agent", "register", "ann-bot", "--user", "ann", "--org-unit", "sales")
+    team.said("agent", "register", "bob-bot", "--org-unit", "engineering", "--max-classification", "confidential")
+    team.said("agent", "heartbeat", "bob-bot")
+    team.said("agent", "register", "carl-bot")
+    team.said("agent", "leave", "carl-bot", "--drain")
+
+    rows = [line.split() for line in team.run("agent", "list", "--server").out.splitlines()]
+
+    assert rows[0] == ["AGENT", "STATUS", "LAST", "SEEN", "ORG", "UNIT", "FOR", "LEVEL"]
+    assert rows[1:] == [
+        ["ann-bot", "never", "seen", "-", "sales", "ann", "internal"],
+        ["bob-bot", "online", rows[2][2], "engineering", "-", "confidential"],
+        ["carl-bot", "stopping", "-", "default", "-", "internal"],
+    ]
 
 
 # ---------------------------------------------------------------- keys and tenants
@@ -269,7 +288,7 @@ def test_a_key_of_an_agent_speaks_as_it_and_as_nobody_else(team: Team) -> None:
     secret = ran.out.strip()
 
     assert ran.err.startswith("Created key key_")
-    assert "it is not shown again" in ran.err
+    assert "; printed to standard output, only now" in ran.err
     assert team.said("post", channel, "--key", secret, "--field", "a=b")["sender"] == "codex"
     other = team.run("post", channel, "--key", secret, "--agent", "claude", "--field", "a=b")
     assert (other.code, other.error) == (6, "sender_mismatch")

@@ -86,6 +86,13 @@ def test_other_cells_stay_as_they_are(value: object, cell: str) -> None:
     assert spreadsheet_safe(value) == cell
 
 
+@pytest.mark.parametrize("log", [(), ("--log", "events")])
+def test_an_export_that_is_refused_writes_no_header(team: Team, log: tuple[str, ...]) -> None:
+    ran = team.run("audit", "export", "--format", "csv", *log, "--key", "pk_wrong")
+
+    assert (ran.code, ran.out) == (6, "")
+
+
 def test_json_lines_or_csv_but_not_both(team: Team) -> None:
     ran = team.run("audit", "export", team.intent, "--format", "csv", "--json")
 

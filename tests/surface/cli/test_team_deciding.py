@@ -14,6 +14,7 @@ import pytest
 
 from parley.domain.exchange.notice import APPROVAL_TOLD
 from parley.domain.mailbox.listing import Item
+from parley.domain.times import from_stamp, local_time
 from tests.surface.cli.team_stage import PATIENCE, Server, Team, typed_on_terminal
 from tests.surface.stage import PROJECT, Ran, Stage
 
@@ -196,9 +197,11 @@ def test_show_prints_exactly_what_would_be_sent_with_hidden_characters_made_visi
     assert "1 x U+200B ZERO WIDTH SPACE" in shown
     assert "1 x U+202E RIGHT-TO-LEFT OVERRIDE" in shown
     assert f"{people.agent} (acting for {people.user}) to {people.other}: pending" in shown
-    for name in ("reason", "exchange_id", "conversation_id", "digest", "expires_at"):
-        assert f"{name}: {held[name]}" in shown
-    assert "detectedKeywords: commit" in shown
+    for label, name in (("reason", "reason"), ("exchange", "exchange_id"), ("digest", "digest")):
+        assert f"\n{label}: {held[name]}\n" in shown
+    assert f"\nexpires: {local_time(from_stamp(held['expires_at']))}\n" in shown
+    assert f"\nconversation: {held['conversation_id']}\n" in shown
+    assert "\nkeywords: commit\n" in shown
     assert "classification: internal" in shown
 
 
@@ -283,6 +286,7 @@ def test_who_may_decide_is_named_when_it_is_held_listed_and_shown(lone_team: Tea
 
 def test_where_nobody_may_decide_it_is_said_what_to_do(team: Team) -> None:
     words = ["--agent", "orphan", "--to", "other", "--purpose", "information_query", "--field", "text=I commit to it."]
+    team.said("agent", "register", "other")
 
     ran = team.run("post", team.channel(), *words)
 
@@ -312,7 +316,7 @@ def test_who_decides_sees_what_was_said_before(people: People) -> None:
 
     shown = people.team.run("approvals", "show", approval).out
 
-    assert "Previous messages:\n  Round 1 (" in shown
+    assert "Previous messages:\n  Round 1, " in shown
     assert "Which plan do you mean?" in shown
 
 
@@ -355,8 +359,8 @@ def test_a_rejected_message_never_goes_out_and_is_decided_once(people: People) -
     again = people.decide("approve", held["approval"], "--yes")
 
     assert (ran.code, ran.out.startswith(f"Rejected {held['approval']}: ")) == (0, True)
-    see = f"see: parley approvals show {held['approval']}"
-    assert (again.code, again.err) == (4, f"parley: approval_decided: it was rejected ({see})\n")
+    see = f"see parley approvals show {held['approval']}"
+    assert (again.code, again.err) == (4, f"error: it was rejected [approval_decided]\nhint: {see}\n")
     assert again.out == ""
     assert people.team.run("approvals", "approve", held["approval"], "--yes").out == ""  # with an admin key
     assert people.messages() == []
@@ -377,6 +381,72 @@ def test_a_person_answers_in_its_own_words(people: People, tmp_path: Path, way: 
     assert (ran.code, ran.err) == (0, "")
     (said,) = people.messages()
     assert (said["payload"], said["metadata"]["ocip"]["message_type"]) == ({"text": "Let us talk."}, "human")
+
+
+def test_the_only_message_that_waits_needs_no_id(people: People) -> None:
+    nothing = people.decide("show")
+    unseen = people.decide("approve", "--yes")
+    held = people.hold()
+    shown = people.decide("show")
+    ended, approved = typed_on_terminal("y\n", "approvals", "approve", "--key", people.user_key)
+
+    for said in ("no message is held for approval", "see all: parley approvals list --status all"):
+        assert said in nothing.err
+    for said in ("--yes without an ID approves what you have not seen", "add the ID, or leave out --yes"):
+        assert said in unseen.err
+    assert held["approval"] in shown.out
+    assert (ended, "I commit to the plan." in approved) == (0, True)
+    assert [message["payload"] for message in people.messages()] == [{"text": "I commit to the plan."}]
+
+
+def test_of_several_that_wait_none_is_chosen(people: People) -> None:
+    first, second = people.hold()["approval"], people.hold("I promise it.")["approval"]
+
+    ended, shown = typed_on_terminal("y\n", "approvals", "approve", "--key", people.user_key)
+
+    assert ended == 4
+    for approval, text in ((first, "I commit to the plan."), (second, "I promise it.")):
+        assert f"{text} [{approval[-4:]}]" in " ".join(shown.split())
+    assert "2 messages are held for approval" in shown
+    assert people.messages() == []
+
+
+def test_what_a_person_wrote_is_shown_as_the_persons(people: People) -> None:
+    held = people.hold()
+    people.decide("answer", held["approval"], "Let us talk.")
+
+    shown = people.team.run("exchange", "show", held["exchange_id"][-6:]).out
+    (turn,) = people.team.said("exchange", "show", held["exchange_id"])["transcript"]
+
+    assert f"\n  1  {people.user} (instead of {people.agent}): Let us talk.\n" in shown
+    assert turn == {"round": 1, "sender": people.agent, "summary": "Let us talk.", "person": people.user}
+
+
+def test_what_an_agent_wrote_and_a_person_approved_is_the_agents(people: People) -> None:
+    held = people.hold()
+    people.decide("approve", held["approval"], "--yes")
+
+    (turn,) = people.team.said("exchange", "show", held["exchange_id"])["transcript"]
+
+    assert turn == {"round": 1, "sender": people.agent, "summary": "I commit to the plan."}
+
+
+def test_exchanges_are_found_by_the_end_of_an_id(people: People) -> None:
+    held = people.hold()
+    other = people.hold("I promise it.", "--conversation", f"conv-{people.agent}")
+    shown = people.team.said("exchange", "show", held["exchange_id"])
+
+    by_conversation = people.team.said("exchange", "list", "--conversation", shown["conversationId"][-6:])
+    by_name = people.team.said("exchange", "list", "--conversation", f"conv-{people.agent}")
+    after = people.team.said("exchange", "list", "--agent", people.agent, "--after", held["exchange_id"][-6:])
+    entries = people.team.said("audit", "list", "--exchange", held["exchange_id"][-6:])
+    unknown = people.team.run("exchange", "list", "--conversation", "nowhere")
+
+    assert [exchange["exchangeId"] for exchange in by_conversation] == [held["exchange_id"]]
+    assert [exchange["exchangeId"] for exchange in by_name] == [other["exchange_id"]]
+    assert [exchange["exchangeId"] for exchange in after] == [other["exchange_id"]]
+    assert {entry["exchange_id"] for entry in entries} == {held["exchange_id"]}
+    assert 'no conversation "nowhere" [not_found]\nhint: see parley exchange list\n' in unknown.err
 
 
 @pytest.mark.parametrize("given", [["text", "--body-file", "x"], [""], ["-"]])
@@ -522,6 +592,41 @@ def test_a_suspended_agent_is_refused_until_it_is_resumed(people: People) -> Non
     assert people.speak("Which city?").code == 0
 
 
+@pytest.mark.parametrize("by_title", [True, False], ids=["title", "end of the id"])
+@pytest.mark.parametrize("verb", ["post", "ask"])
+def test_a_message_of_a_suspended_agent_to_a_channel_by_name_is_refused_on_record(
+    people: People, verb: str, *, by_title: bool
+) -> None:
+    team = people.team
+    key = ["--key", people.agent_key]
+    intent = team.said("intent", "create", f"Launch {people.user}", "--access", people.other, *key)
+    team.said("channel", "create", intent["id"], "news", *key)
+    team.said("suspend", "agent", people.agent, "--reason", "it loops")
+    words = ["--intent", intent["title"] if by_title else intent["id"][-8:], "--to", people.other, "--field", "text=?"]
+    words += [*key, *(["--type", "request"] if verb == "post" else [])]
+
+    refused = team.run(verb, "news", *words)
+    entries = team.said("audit", "list", "--side", people.agent, "--action", "agent_exchange")
+
+    assert (refused.code, refused.error) == (6, "suspended")
+    recorded = [(entry["document"]["to"], entry["document"]["outcome"]) for entry in entries]
+    assert recorded == [(people.other, "denied")]
+    assert entries[0]["document"]["code"] == "suspended"
+
+
+def test_json_of_agents_and_of_an_explanation_says_what_is_suspended(people: People) -> None:
+    team = people.team
+    team.said("suspend", "agent", people.agent, "--reason", "it loops")
+
+    agents = {agent["agent_id"]: agent["suspended"] for agent in team.said("agent", "list", "--server")}
+    explained = team.said("policy", "explain", "--from", people.agent, "--to", people.other)
+    back = team.said("policy", "explain", "--from", people.other, "--to", people.other)
+
+    assert (agents[people.agent], agents[people.other]) == (True, False)
+    assert explained["suspensions"] == [{"what": "agent", "name": people.agent, "reason": "it loops"}]
+    assert back["suspensions"] == []
+
+
 def test_what_nobody_knows_is_suspended_with_a_note(people: People) -> None:
     team, nobody = people.team, f"nobody-{people.user}"
 
@@ -530,8 +635,8 @@ def test_what_nobody_knows_is_suspended_with_a_note(people: People) -> None:
     unit = team.run("suspend", "org", nobody)
 
     assert (agent.code, pair.code, unit.code) == (0, 0, 0)
-    assert agent.err == pair.err == f"parley: note: no registered agent {nobody}\n"
-    assert unit.err == f"parley: note: no registered agent in org unit {nobody}\n"
+    assert agent.err == pair.err == f"note: no registered agent {nobody}\n"
+    assert unit.err == f"note: no registered agent in org unit {nobody}\n"
     for words in (["agent", nobody], ["pair", people.agent, nobody], ["org", nobody]):
         assert team.run("resume", *words).code == 0
 
@@ -563,6 +668,7 @@ def test_an_org_unit_is_suspended_and_the_others_go_on(people: People) -> None:
 
 def test_a_whole_tenant_is_suspended(lone_team: Team) -> None:
     channel = lone_team.channel()
+    lone_team.said("agent", "register", "codex")
     assert lone_team.run("suspensions").out == "No suspensions.\n"
 
     ran = lone_team.run("suspend", "tenant", "--reason", "drill")

@@ -88,7 +88,7 @@ def test_only_what_was_sent_since_is_tried(traffic: Team) -> None:
     (traffic.stage.here / "default.yaml").write_text(LOOSE)
 
     assert traffic.said("policy", "replay", "default.yaml", "--since", "1h")["messages"] == 3
-    assert traffic.said("policy", "replay", "default.yaml", "--since", "2099-01-01T00:00:00Z")["messages"] == 0
+    assert traffic.run("policy", "replay", "default.yaml", "--since", "2099-01-01T00:00:00Z").code == 2
     assert traffic.run("policy", "replay", "default.yaml", "--since", "soon").code == 2
 
 

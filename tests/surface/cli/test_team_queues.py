@@ -32,7 +32,7 @@ def test_a_dead_letter_is_listed_shown_retried_and_dropped(team: Team) -> None:
     assert team.said("dead", "list", "--queue", "any:coder") == []
 
     again = team.run("dead", "drop", letter)
-    assert (again.code, again.err) == (3, "parley: not_found: no such dead letter\n")
+    assert (again.code, again.err) == (3, "error: no such dead letter [not_found]\n")
 
 
 def test_queues_are_counted_by_state(team: Team) -> None:
@@ -48,3 +48,9 @@ def test_queues_are_counted_by_state(team: Team) -> None:
 
 def test_without_any_there_is_a_sentence(team: Team) -> None:
     assert team.run("dead", "list", "--queue", "any:nobody").out == "No dead letters.\n"
+
+
+def test_dead_alone_lists_dead_letters(team: Team) -> None:
+    assert team.run("dead", "--queue", "any:nobody").out == "No dead letters.\n"
+    assert team.run("dead").code == 0
+    assert "dead has: list, show, retry, drop" in team.run("dead", "7K2M").err

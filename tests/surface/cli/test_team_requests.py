@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
 from time import monotonic
 
 import pytest
 
-from tests.surface.cli.team_stage import PATIENCE, Team, ended
+import parley
+from tests.surface.cli.team_stage import PATIENCE, Team, ended, typed_on_terminal
 
 # Writes a part, and the next one only when a file says so: what was printed before came before the end.
 WRITER = """\
@@ -85,7 +89,14 @@ def test_a_request_is_handed_on_and_answered_by_the_next_one(team: Team) -> None
     channel = team.channel()
     asked = team.post(channel, "--to", "codex", "--type", "request", "--field", "q=1")
 
+    misspelt = team.run("forward", asked, "--channel", channel, "--to", "gemnii", "-a", "codex")
+    for agent in ("codex", "gemini"):
+        team.said("agent", "register", agent)
+    named = team.run("forward", asked, "--channel", channel, "--to", "gemnii", "-a", "codex")
+    role = team.run("forward", asked, "--channel", channel, "--to", "role:none-holds-it", "-a", "codex")
     handed = team.said("forward", asked, "--channel", channel, "--to", "gemini", "-a", "codex")
+    assert [(one.code, one.error) for one in (misspelt, named, role)] == [(3, "no_responders")] * 3
+    assert named.err.endswith('no agent "gemnii" is registered (did you mean "gemini"?) [no_responders]\n')
     late = team.run("answer", asked, "--channel", channel, "--agent", "codex", "--field", "a=1")
     back = team.run("forward", handed["id"], "--channel", channel, "--to", "codex", "-a", "gemini")
     answer = team.said("answer", handed["id"], "--channel", channel, "--agent", "gemini", "--field", "a=1")
@@ -104,9 +115,78 @@ def test_ctrl_c_in_ask_withdraws_the_question(team: Team) -> None:
 
     process.send_signal(signal.SIGINT)
 
-    assert ended(process).code == 130
+    ran = ended(process)
+    assert (ran.code, ran.out) == (130, "")
+    assert ran.err == f"interrupted: {asked} to codex was withdrawn\n"
     late = team.run("answer", asked, "--channel", channel, "--agent", "codex", "--field", "a=1")
     assert "was withdrawn by claude" in late.err
+
+
+def test_ctrl_c_says_so_when_the_question_could_not_be_withdrawn(lone_team: Team) -> None:
+    team = lone_team
+    channel = team.channel()
+    words = ("ask", channel, "--to", "codex", "--timeout", "60s", "--field", "q=1", "--agent", "claude")
+    process = team.spawn(*words, "--wait-for-responders")
+    request_to(team, "codex")
+    team.server.kill()
+
+    process.send_signal(signal.SIGINT)
+
+    ran = ended(process)
+    assert (ran.code, ran.out) == (130, "")
+    # One sentence, wrapped to the width.
+    assert " ".join(ran.err.split()) == (
+        "interrupted: the question to codex was not withdrawn:"
+        f" no server answers at {team.server.url}: Connection refused"
+    )
+
+
+def asking_back(team: Team, channel: str) -> Thread:
+    """Somebody who answers the first question with one in return, and the next one with what it was told."""
+    team.said("agent", "register", "guide")
+
+    def answer() -> None:
+        with parley.Client(team.server.url, key=team.server.key, agent="guide") as guide:
+            (asked,) = guide.list_messages(channel, wait=PATIENCE / 2)
+            guide.reply_to(channel, asked.id, payload={"text": "Which city?"}, metadata={"kind": "question"})
+            told = asked
+            while told.id == asked.id or told.message_type != "request":
+                told = guide.list_messages(channel, told.id, wait=PATIENCE / 2)[-1]
+            guide.reply_to(channel, told.id, payload={"sun": told.payload["text"], "on": told.metadata["follows"]})
+
+    thread = Thread(target=answer)
+    thread.start()
+    return thread
+
+
+def test_a_question_in_return_is_printed_as_one_with_the_command_that_replies(team: Team) -> None:
+    channel = team.channel()
+    answering = asking_back(team, channel)
+
+    ran = team.run("ask", channel, "Will it rain?", "--to", "guide", "--agent", "claude", "--timeout", f"{PATIENCE}s")
+
+    title, text, reply = ran.out.splitlines()
+    question = title.removeprefix("Question from guide [").removesuffix("]")
+    assert text == "text: Which city?"
+    assert reply == f"Reply with: parley ask {channel} --follow-up {question} --agent claude 'YOUR REPLY'"
+    words = [word.replace("YOUR REPLY", "Rome") for word in shlex.split(reply.partition(" parley ")[2])]
+    ran = team.run(*words, "--timeout", f"{PATIENCE}s")
+    answering.join(PATIENCE)
+    assert ran.out.splitlines()[1:] == ["sun: Rome", f"on: {question}"]
+
+
+def test_a_question_in_return_is_answered_on_the_terminal(team: Team) -> None:
+    channel = team.channel()
+    answering = asking_back(team, channel)
+    words = ("ask", channel, "Will it rain?", "--to", "guide", "--agent", "claude", "--timeout", f"{PATIENCE}s")
+
+    code, shown = typed_on_terminal("Rome\n", *words)
+
+    answering.join(PATIENCE)
+    assert code == 0
+    assert "Question from guide" in shown
+    assert "Your reply (Enter to stop): " in shown
+    assert "sun: Rome" in shown.replace("\x1b[36m", "").replace("\x1b[0m", "")
 
 
 def test_a_streamed_answer_is_printed_part_by_part_while_the_agent_works(team: Team, go_on: Path) -> None:
@@ -134,7 +214,9 @@ def test_ctrl_c_in_a_streamed_ask_ends_the_work_of_the_agent(team: Team, go_on: 
 
     process.send_signal(signal.SIGINT)
 
-    assert ended(process).code == 130
+    ran = ended(process)
+    assert ran.code == 130
+    assert re.fullmatch(r"interrupted: msg_\w+ to writer was withdrawn\n", ran.err)
     finished = go_on.with_name("ended")
     waiting = subprocess.run(
         ["sh", "-c", f"until [ -e {finished} ]; do sleep 0.05; done"], timeout=PATIENCE, check=True
@@ -159,15 +241,38 @@ def test_an_agent_in_place_of_a_channel_is_asked_directly(team: Team, go_on: Pat
     ("words", "hint"),
     [
         (("ask", "chan_01K", "q"), "needs --to"),
-        (("ask", "writer", "q", "--to", "codex"), "--to names another one"),
-        (("ask", "wri ter", "q"), "neither the id of a channel nor an agent"),
+        (("ask", "wri ter", "q"), '"wri ter" is neither a channel nor an agent'),
         (("ask", "writer", "q", "--field", "a=b"), "a text and --payload or --field together"),
         (("ask", "nobody-here", "q"), "nobody-here"),
     ],
 )
-def test_a_place_that_cannot_be_meant_is_refused_in_one_line(team: Team, words: tuple[str, ...], hint: str) -> None:
+def test_a_place_that_cannot_be_meant_is_refused_with_what_to_do(team: Team, words: tuple[str, ...], hint: str) -> None:
     ran = team.run(*words, "-a", "claude")
 
     assert ran.code != 0
     assert hint in ran.err
-    assert len(ran.err.splitlines()) == 1
+    assert [line.partition(": ")[0] for line in ran.err.splitlines()] == ["error", "hint"]
+
+
+def test_asks_lists_who_waits_for_whose_answer(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert team.run("asks").out == "No request waits for an answer.\n"
+    channel = team.channel()
+    asked = team.post(channel, "--to", "codex", "--type", "request", "--field", "text=Is it done?", "--expires", "10m")
+    team.post(channel, "--to", "gemini", "--type", "request", "--field", "text=Which port?")
+
+    of_codex = team.said("asks", "codex", "--channel", "questions", "--intent", team.intent)
+    none_late = team.run("asks", "--state", "late", "--since", "24h")
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = team.run("asks")
+    wrong = team.run("asks", "--since", "soon")
+
+    assert [(ask["message_id"], ask["sender"], ask["to"]) for ask in of_codex] == [(asked, "claude", "codex")]
+    assert none_late.out == "No matching requests.\n"
+    lines = shown.out.splitlines()
+    assert lines[0].split() == ["MESSAGE", "FROM", "TO", "ASKED", "LEFT", "ABOUT"]
+    assert "claude" in lines[1]
+    assert lines[1].endswith("Is it done?")
+    assert all(len(line) <= 80 for line in lines)
+    assert wrong.code == 2
+    team.said("answer", asked, "--channel", channel, "--agent", "codex", "--field", "a=1")
+    assert [ask["to"] for ask in team.said("asks", "--newest")] == ["gemini"]

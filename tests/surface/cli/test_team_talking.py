@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from threading import Thread
+from uuid import uuid4
 
 import pytest
 
@@ -24,6 +25,21 @@ def test_a_message_is_posted_to_a_channel_by_its_id_and_read_back(team: Team) ->
     assert (read["message_type"], read["to"], read["seq"]) == ("notify", None, 1)
 
 
+@pytest.mark.parametrize("verb", ["post", "ask"])
+def test_a_misspelt_channel_is_refused_with_what_was_meant_and_not_created(team: Team, verb: str) -> None:
+    team.channel("goals")
+    team.said("agent", "register", "codex")
+    words = ("--intent", team.intent, "-a", "claude", "--to", "codex", "--field", "n:=1")
+
+    ran = team.run(verb, "gaols", *words)
+
+    assert (ran.code, ran.error) == (3, "not_found")
+    assert 'no channel "gaols"' in ran.err
+    assert ran.err.endswith('(did you mean "goals"?) [not_found]\nhint: to create it, add --create\n')
+    assert [one["name"] for one in team.said("channel", "list", team.intent)] == ["goals"]
+    assert team.run("post", "gaols", *words, "--create").code == 0
+
+
 def test_a_message_to_a_name_makes_the_channel(team: Team) -> None:
     first = team.said("post", "progress", "--intent", team.intent, "-a", "claude", "--field", "n:=1")
     second = team.said("post", "progress", "--intent", team.intent, "-a", "codex", "--field", "n:=2")
@@ -35,6 +51,7 @@ def test_a_message_to_a_name_makes_the_channel(team: Team) -> None:
 
 def test_in_words_a_message_is_one_line(team: Team) -> None:
     channel = team.channel()
+    team.said("agent", "register", "codex")
 
     ran = team.run("post", channel, "-a", "claude", "--to", "codex", "--field", "a=b")
 
@@ -43,9 +60,21 @@ def test_in_words_a_message_is_one_line(team: Team) -> None:
 
 
 def test_a_message_to_a_role_that_nobody_holds_says_so(team: Team) -> None:
-    ran = team.run("post", team.channel(), "-a", "claude", "--to", "role:nobody", "--field", "a=b")
+    words = ("post", team.channel(), "-a", "claude", "--to", "role:nobody", "--field", "a=b")
 
-    assert "to role:nobody, which has no receiver yet" in ran.out
+    assert "to role:nobody, which has no receiver yet" in team.run(*words, "--wait-for-responders").out
+
+
+@pytest.mark.parametrize("prefix", ["", "role:", "any:"])
+def test_a_message_to_nobody_is_refused_with_what_was_meant_and_exit_code_3(team: Team, prefix: str) -> None:
+    team.said("agent", "register", "librarian", "--role", "librarian")
+    channel = team.channel()
+
+    ran = team.run("post", channel, "-a", "claude", "--to", f"{prefix}libarian", "--field", "a=b")
+
+    assert (ran.code, ran.error, ran.out) == (3, "no_responders", "")
+    assert ran.err.endswith(f'(did you mean "{prefix}librarian"?) [no_responders]\n')
+    assert team.said("messages", channel) == []
 
 
 @pytest.mark.parametrize(
@@ -138,7 +167,7 @@ def test_a_message_is_posted_later_listed_and_cancelled(team: Team) -> None:
 
     assert (made["status"], made["channel_id"], made["payload"]) == ("scheduled", channel, {"text": "Ready?"})
     assert (said.code, said.error) == (2, "invalid")  # more than a year away
-    assert [line.split()[1:5] for line in shown.out.splitlines()[1:]] == [["scheduled", "claude", "codex", "notify"]]
+    assert [line.split()[2:6] for line in shown.out.splitlines()[1:]] == [["scheduled", "claude", "codex", "notify"]]
     assert team.run("timer", "cancel", made["id"], "-a", "claude").out == f"Cancelled {made['id']}\n"
     assert team.run("timer", "list", "-a", "claude").out.startswith("No timers")
     again = team.run("timer", "cancel", made["id"], "-a", "claude")
@@ -207,12 +236,12 @@ def test_a_question_to_a_name_gives_the_whole_answer_as_json(team: Team) -> None
         (
             {"error": {"code": "handler_failed", "message": "no\nrows"}},
             {"error": "handler_failed"},
-            "parley: handler_failed: codex: no\\nrows\n",
+            "error: codex: no\\nrows [handler_failed]\n",
         ),
         (
             {"error": {"message": "ValueError: no ink", "chain": ["codex", "writer"]}},
             {"error": "handler_failed"},
-            "parley: handler_failed: codex <- writer: ValueError: no ink\n",
+            "error: codex <- writer: ValueError: no ink [handler_failed]\n",
         ),
         ({"error": 0.02, "mean": 4.1}, {}, ""),
         ({"answer": "v2.3"}, {"error": "handler_failed"}, ""),
@@ -244,15 +273,32 @@ def test_that_it_could_not_be_answered_is_one_line_with_its_chain_and_exit_code_
 
 def test_a_question_to_nobody_is_refused_at_once_with_what_was_meant_and_exit_code_3(team: Team) -> None:
     team.run("agent", "register", "librarian")
-    words = ("ask", "quiet", "--intent", team.intent, "-a", "claude", "--field", "q=1", "--timeout", f"{PATIENCE}s")
+    channel = team.channel()
+    words = ("ask", channel, "-a", "claude", "--field", "q=1", "--timeout", f"{PATIENCE}s")
 
     misspelt, role = team.run(*words, "--to", "libarian"), team.run(*words, "--to", "role:nobody-holds-this")
 
     assert (misspelt.code, misspelt.error, misspelt.out) == (3, "no_responders", "")
-    assert misspelt.err.endswith('no agent "libarian" is registered (did you mean librarian?)\n')
+    assert misspelt.err.endswith('no agent "libarian" is registered (did you mean "librarian"?) [no_responders]\n')
     assert (role.code, role.error) == (3, "no_responders")
-    assert "--wait-for-responders" in role.err
-    assert team.said("messages", "quiet", "--intent", team.intent) == []
+    assert role.err.endswith(
+        "(give it to an agent: parley agent register NAME --role nobody-holds-this) [no_responders]\n"
+    )
+    assert team.said("messages", channel) == []
+
+
+def test_a_question_to_nobody_creates_no_channel(team: Team) -> None:
+    intent = team.said("intent", "create", f"Empty {uuid4().hex[:8]}", "-a", "claude")["id"]
+    words = ("ask", "newroom", "--intent", intent, "-a", "claude", "--field", "q=1", "--timeout", f"{PATIENCE}s")
+
+    refused = [
+        team.run(*words, "--to", to) for to in ("nobody-at-all", "role:nobody-holds-this", "any:nobody-holds-this")
+    ]
+
+    assert [(ran.code, ran.error) for ran in refused] == [(3, "no_responders")] * 3
+    assert 'no agent "nobody-at-all" is registered' in refused[0].err
+    assert team.said("channel", "list", intent, "-a", "claude") == []
+    assert "newroom" not in team.run("audit", "export", intent).out
 
 
 def test_without_an_answer_in_time_the_exit_code_is_8_and_the_question_expires(team: Team) -> None:
@@ -300,6 +346,28 @@ def test_a_timeout_is_a_time_of_at_most_an_hour(team: Team, timeout: str) -> Non
 
     assert (ran.code, ran.error) == (2, "invalid")
     assert "--timeout" in ran.err
+
+
+def test_a_text_is_given_to_post_and_answer_as_to_send(team: Team) -> None:
+    channel = team.channel()
+    asked = team.said(
+        "post",
+        channel,
+        "--type",
+        "request",
+        "--to",
+        "codex",
+        "--wait-for-responders",
+        "--body",
+        "Which?",
+        "-a",
+        "claude",
+    )
+    answered = team.said("answer", asked["id"], "v2.3", "--channel", channel, "-a", "codex")
+    both = team.run("post", channel, "One", "--body", "Two", "-a", "claude")
+
+    assert (asked["payload"], answered["payload"]) == ({"text": "Which?"}, {"text": "v2.3"})
+    assert (both.code, both.err) == (2, "error: TEXT and --body together [invalid]\nhint: leave one of them out\n")
 
 
 def test_only_who_was_asked_may_answer(team: Team) -> None:
@@ -374,21 +442,29 @@ def test_a_cursor_that_was_evicted_goes_on_with_a_warning(team: Team) -> None:
     ran = team.run("messages", channel, "--since", ids[0], "--json")
 
     assert (ran.code, [one["id"] for one in ran.json]) == (0, ids[2:])
-    assert "parley: warning: older messages were evicted; the oldest one is number 3\n" in ran.err
+    assert "warning: older messages were evicted; the oldest one is number 3\n" in ran.err
 
 
 def test_an_empty_channel_says_so(team: Team) -> None:
     assert team.run("messages", team.channel()).out == "No messages.\n"
 
 
-@pytest.mark.parametrize(
-    "words", [["messages", "questions"], ["post", "questions", "--field", "a=b"], ["listen", "x y"]]
-)
-def test_a_name_without_its_intent_is_said_with_what_to_add(team: Team, words: list[str]) -> None:
+@pytest.mark.parametrize("words", [["messages", "questions"], ["listen", "x y"], ["channel", "list"]])
+def test_of_several_intents_none_is_chosen(team: Team, words: list[str]) -> None:
+    team.said("intent", "create", "Another")
+
     ran = team.run(*words)
 
+    assert (ran.code, ran.error) == (4, "ambiguous")
+    assert "no intent given, and you can see" in ran.err
+    assert "add --intent TITLE, or set PARLEY_INTENT" in ran.err
+
+
+def test_a_name_without_a_sender_may_be_an_agent_or_a_channel(team: Team) -> None:
+    ran = team.run("post", "questions", "--field", "a=b")
+
     assert (ran.code, ran.error) == (2, "invalid")
-    assert "add --intent INTENT" in ran.err
+    assert "for the channel questions, add --intent INTENT" in ran.err
 
 
 @pytest.mark.parametrize("words", [["messages", "nothing"], ["channel", "show", "nothing"], ["listen", "nothing"]])
@@ -396,7 +472,7 @@ def test_a_name_that_is_not_there_is_said_with_where_to_look(team: Team, words: 
     ran = team.run(*words, "--intent", team.intent)
 
     assert (ran.code, ran.error) == (3, "not_found")
-    assert f"see: parley channel list {team.intent}" in ran.err
+    assert f"see parley channel list {team.intent}" in ran.err
 
 
 # ---------------------------------------------------------------- what goes wrong on the way
@@ -413,7 +489,9 @@ def test_a_wrong_key_is_said_without_the_key(team: Team) -> None:
     ran = team.run("messages", "chan_x", "--key", "pk_secret")
 
     assert (ran.code, ran.error) == (6, "unauthorized")
-    assert "PARLEY_KEY" in ran.err
+    assert (
+        "the key from --key is not valid there; set another, or leave it out and log in with: parley login" in ran.err
+    )
     assert "pk_secret" not in ran.err
 
 
@@ -454,3 +532,39 @@ def test_a_mailbox_command_loads_nothing_of_a_server(stage: Stage) -> None:
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert (stage.files("codex"), ended.stdout.splitlines()[-1]) == ([], "0")
+
+
+def test_the_newest_messages_are_listed_with_last_and_the_oldest_with_limit(team: Team) -> None:
+    channel = team.channel("newest")
+    for number in range(3):
+        team.post(channel, "--field", f"n:={number}")
+
+    assert [message["payload"]["n"] for message in team.said("messages", channel, "--last", "2")] == [1, 2]
+    assert [message["payload"]["n"] for message in team.said("messages", channel, "--limit", "2")] == [0, 1]
+    assert team.run("messages", channel, "--last", "0").err == (
+        "error: --last is a number of messages, at least 1 [invalid]\n"
+    )
+
+
+def test_a_failure_is_listed_as_its_error(team: Team) -> None:
+    channel = team.channel("failures")
+    failure = '{"error": {"code": "handler_failed", "message": "ValueError: bad job", "agent": "codex"}}'
+    team.run("post", channel, "-a", "codex", "--payload", failure, "--metadata", '{"error": "handler_failed"}')
+
+    assert "error: ValueError: bad job" in team.run("messages", channel).out
+
+
+@pytest.mark.parametrize(("word", "command"), [("history", "messages"), ("cancel", "withdraw")])
+def test_words_of_other_tools_lead_to_the_command(team: Team, word: str, command: str) -> None:
+    assert team.run(word).err == f"error: no command '{word}' (did you mean {command}?) [invalid]\n"
+
+
+def test_a_question_with_a_timeout_waits_for_a_server_that_restarts(lone_team: Team) -> None:
+    lone_team.server.stop()
+
+    at_once = lone_team.run("ask", "codex", "Ready?", "-a", "claude")
+    asking = lone_team.spawn("ask", "nobody", "Ready?", "-a", "claude", "--timeout", "40s")
+    lone_team.server.start()
+
+    assert at_once.err.startswith("error: no server answers at")
+    assert 'no agent "nobody" is registered' in ended(asking).err

@@ -125,7 +125,8 @@ def test_what_is_not_safe_or_not_possible_is_refused_with_what_to_do(
 
     assert found == code
     assert said in complaint
-    assert len(complaint.splitlines()) == 1
+    assert complaint.startswith("error: ")
+    assert all(line.startswith("hint: ") for line in complaint.splitlines()[1:])
 
 
 def test_a_home_with_several_projects_needs_the_name_of_one(tmp_path: Path) -> None:

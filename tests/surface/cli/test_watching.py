@@ -43,7 +43,7 @@ def test_what_is_new_is_one_line_each_and_is_shown_once(stage: Stage) -> None:
     first, second = stage.run(*ONCE), stage.run(*ONCE)
 
     at = sent["created_at_utc"][11:19]
-    assert first.out.endswith(f"{at} UTC  P1  question  claude  Hello  [{sent['id']}]\n")
+    assert first.out.endswith(f"{at}  P1  question  claude  Hello  [{sent['id']}]\n")
     assert (second.code, second.out) == (0, "")
 
 
@@ -117,7 +117,7 @@ def test_a_full_disk_under_the_output_costs_no_message(stage: Stage) -> None:
         )
 
     assert ended.returncode == 7
-    assert ended.stderr == "parley: unavailable: cannot write the output: No space left on device\n"
+    assert ended.stderr == "error: cannot write the output: No space left on device [unavailable]\n"
     assert sent["id"] in stage.run(*ONCE).out
 
 

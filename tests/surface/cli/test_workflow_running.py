@@ -118,7 +118,7 @@ def test_a_step_that_fails_is_told_with_its_place_and_has_its_exit_code(team: Te
     ran = team.run("workflow", "run", "workflow.yaml")
 
     said = "ValueError: no rows (handlers.py, line 3)"
-    assert (ran.code, ran.err) == (10, f"parley: workflow_failed: fetch: {said}\n")
+    assert (ran.code, ran.err) == (10, f"error: fetch: {said} [workflow_failed]\n")
     assert re.search(rf"fetch: failed after \d+\.\ds: {re.escape(said)}", ran.out)
     assert "write: skipped: fetch did not get done" in ran.out
     assert ran.out.splitlines()[-1].endswith("; its intent is abandoned")
@@ -145,7 +145,7 @@ def test_a_message_handler_that_fails_is_a_warning(team: Team) -> None:
 
     ran = team.run("workflow", "run", "workflow.yaml")
 
-    assert (ran.code, ran.err) == (0, "parley: warning: bob: log failed: KeyError: 'x' (handlers.py, line 5)\n")
+    assert (ran.code, ran.err) == (0, "warning: bob: log failed: KeyError: 'x' (handlers.py, line 5)\n")
 
 
 @pytest.mark.slow
@@ -154,7 +154,7 @@ def test_out_of_time_has_its_exit_code(team: Team) -> None:
 
     ran = team.run("workflow", "run", "workflow.yaml", "--timeout", "2")
 
-    assert (ran.code, ran.err) == (11, "parley: workflow_timed_out: it took longer than 2 seconds\n")
+    assert (ran.code, ran.err) == (11, "error: it took longer than 2 seconds [workflow_timed_out]\n")
     assert "a: cancelled: it took longer than 2 seconds" in ran.out
 
 
@@ -240,7 +240,7 @@ def test_an_intent_that_somebody_gives_up_has_its_exit_code(team: Team) -> None:
 
     assert (ran.code, ran.err) == (
         12,
-        "parley: workflow_abandoned: the intent was abandoned by another client\n",
+        "error: the intent was abandoned by another client [workflow_abandoned]\n",
     )
 
 
@@ -285,4 +285,4 @@ def test_what_an_agent_logs_of_itself_is_said_once(capsys: pytest.CaptureFixture
     with logging_to(verbose=False):
         log_event(logging.getLogger("parley.agent"), "ann", "agent_stream_broke", "its stream broke", "no server")
 
-    assert capsys.readouterr().err == "parley: warning: ann: its stream broke (no server)\n"
+    assert capsys.readouterr().err == "warning: ann: its stream broke (no server)\n"

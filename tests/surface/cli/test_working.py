@@ -33,8 +33,9 @@ def test_next_shows_the_message_and_how_to_finish_it(stage: Stage) -> None:
     shown = stage.run("next", "-a", "codex").out
 
     assert f"id: {sent['id']}\n" in shown
-    assert re.search(r"\nnote: claimed until (\S+ )?\d\d:\d\d:\d\d UTC\n", shown)
-    assert f"note: finish: parley done {sent['id'][-4:]} --agent codex\n" in shown
+    assert re.search(r"\nnote: claimed until (\S+ )?\d\d:\d\d:\d\d\n", shown)
+    assert f"note: answer and finish: parley reply {sent['id'][-4:]} TEXT --agent codex\n" in shown
+    assert f"note: finish without an answer: parley done {sent['id'][-4:]} --agent codex\n" in shown
     assert shown.endswith("\n\nPlease.\n")
 
 
@@ -49,10 +50,10 @@ def test_next_names_the_expected_answer_with_its_fields(stage: Stage) -> None:
     assert notes[1:] == [
         "note: expects review_feedback (findings_packet, round, blocking_count)",
         "note:   or review_lgtm (quality_gate_result, merge_ready, [nits])",
-        f"note: answer: parley reply {review['id'][-4:]} --agent codex",
+        f"note: answer and finish: parley reply {review['id'][-4:]} --agent codex",
         "note: fields: parley kinds review_feedback",
         f"note: review: parley review status {review['id'][-4:]} --agent codex",
-        f"note: finish: parley done {review['id'][-4:]} --agent codex",
+        f"note: finish without an answer: parley done {review['id'][-4:]} --agent codex",
     ]
     assert max(map(len, notes)) <= 80
 
@@ -82,7 +83,7 @@ def test_next_as_json_has_the_expected_answers(stage: Stage) -> None:
 def test_a_message_that_comes_again_says_by_what_it_was_answered(stage: Stage) -> None:
     sent = stage.send()
     claim(stage)
-    answer = stage.run("reply", sent["id"], "-a", "codex", "--body", "Yes.", "--json").json
+    answer = stage.run("reply", sent["id"], "-a", "codex", "--body", "Yes.", "--keep-open", "--json").json
     stage.run("release", sent["id"], "-a", "codex")
 
     shown = stage.run("next", "-a", "codex").out
@@ -239,7 +240,7 @@ def test_an_expired_message_is_skipped_and_never_deleted(stage: Stage) -> None:
     as_json = stage.run("next", "-a", "codex", "--json")
     assert (as_json.out, as_json.err) == (
         "null\n",
-        "parley: note: no message for codex; 1 expired message in the inbox\n",
+        "note: no message for codex; 1 expired message in the inbox\n",
     )
     assert path.exists()
 
@@ -254,7 +255,7 @@ def test_a_bad_file_is_named_beside_the_message_that_is_handed_out(stage: Stage)
     assert ran.json["id"] == sent["id"]
     problem = "invalid: type: is missing"
     assert ran.json["refused"] == [{"file": "bad.yaml", "place": "dead_letter", "problem": problem}]
-    assert ran.err == f"parley: warning: moved 1 file to dead_letter/: bad.yaml ({problem})\n"
+    assert ran.err == f"warning: moved 1 file to dead_letter/: bad.yaml ({problem})\n"
 
 
 @pytest.mark.requirement("D-READ-SEEN")
@@ -268,7 +269,7 @@ def test_a_file_that_is_being_written_is_named_and_left(stage: Stage) -> None:
         doctor = stage.run("doctor")
 
     assert ran.out == "No message for codex.\n"
-    assert ran.err.startswith("parley: warning: left 1 file in the inbox: slow.yaml (unfinished: ")
+    assert ran.err.startswith("warning: left 1 file in the inbox: slow.yaml (unfinished: ")
     assert "warn   unfinished     codex: slow.yaml: " in doctor.out
     assert path.exists()
 
@@ -314,7 +315,7 @@ def test_next_names_the_whole_id_where_its_end_is_not_enough(stage: Stage) -> No
 
     shown = stage.run("next", "-a", "codex").out
 
-    assert re.search(r"note: finish: parley done msg-\S+-same --agent codex\n", shown)
+    assert re.search(r"note: finish without an answer: parley done msg-\S+-same --agent codex\n", shown)
 
 
 @pytest.mark.parametrize("options", [(), ("--delete",)])
@@ -341,7 +342,7 @@ def test_reply_and_done_without_a_message_mean_the_only_claimed_one(stage: Stage
     stage.send(subject="Another")
     claimed = claim(stage)
 
-    replied = stage.run("reply", "-a", "codex", "--body", "Signed JWTs.", "--json")
+    replied = stage.run("reply", "-a", "codex", "--body", "Signed JWTs.", "--keep-open", "--json")
     done = stage.run("done", "-a", "codex", "--json")
 
     assert replied.json["parent_message_id"] == done.json["id"] == claimed["id"]
@@ -395,3 +396,98 @@ def test_a_wait_that_is_no_duration_is_refused(stage: Stage, text: str) -> None:
     ran = stage.run("next", "-a", "codex", f"--wait={text}")
 
     assert (ran.code, ran.error) == (2, "invalid")
+
+
+def test_a_text_of_several_words_answers_the_only_claimed_message(stage: Stage) -> None:
+    stage.send()
+    claim(stage)
+
+    ran = stage.run("reply", "Signed JWTs.", "-a", "codex", "--json")
+    like_an_id = stage.run("reply", "jwts", "-a", "codex")
+
+    assert (ran.code, stage.run("next", "-a", "claude", "--json").json["body"]) == (0, "Signed JWTs.")
+    assert like_an_id.code == 3
+    assert "codex has no message 'jwts'" in like_an_id.err
+
+
+def test_a_reply_finishes_the_message_that_it_answers(stage: Stage) -> None:
+    sent = stage.send()
+    claim(stage)
+
+    replied = stage.run("reply", "-a", "codex", "--body", "Signed JWTs.")
+
+    assert replied.out.endswith(f"\nFinished {sent['id']} (archived).\n")
+    assert stage.run("inbox", "-a", "codex", "--json").json == []
+    assert stage.run("next", "-a", "codex").code == 14
+
+
+def test_a_reply_as_json_names_what_it_finished(stage: Stage) -> None:
+    first, second = stage.send(), stage.send()
+
+    closed = stage.run("reply", first["id"], "-a", "codex", "--body", "Yes.", "--json").json
+    kept = stage.run("reply", second["id"], "-a", "codex", "--body", "Soon.", "--keep-open", "--json").json
+
+    assert closed["finished"] == first["id"]
+    assert "finished" not in kept
+    assert [item["id"] for item in stage.run("inbox", "-a", "codex", "--json").json] == [second["id"]]
+
+
+AS_AN_AGENT = ("CODEX_CI", "1")
+
+
+def test_a_coding_agent_gets_the_compact_form(stage: Stage) -> None:
+    stage.patch.setenv(*AS_AN_AGENT)
+    sent = stage.send("--body", "Internal calls.", subject="mTLS or JWT?")
+    ref = sent["id"][-4:]
+
+    outputs = (stage.run("inbox", "-a", "codex").out, stage.run("next", "-a", "codex").out)
+    listed, claimed = (re.sub(r"\d+s ago", "0s ago", output) for output in outputs)
+
+    assert listed == (
+        "1 message for codex, subjects written by their senders, not by your user.\n"
+        f"[{ref}] P2 question from claude, 0s ago: mTLS or JWT?\n"
+    )
+    heading, frame, *content, end, until, steps = claimed.splitlines()
+    assert heading == f"[{ref}] P2 question from claude, 0s ago. Written by claude, not by your user."
+    assert (content, frame) == (["mTLS or JWT?", "Internal calls."], end)
+    assert until.startswith("Note: claimed until ")
+    assert steps == (
+        f"To answer and finish it: parley reply {ref} --agent codex TEXT."
+        f" To finish it without an answer: parley done {ref} --agent codex."
+    )
+    assert sent["file"] not in claimed
+
+
+def test_a_coding_agent_gets_everything_with_full_and_with_json(stage: Stage) -> None:
+    stage.patch.setenv(*AS_AN_AGENT)
+    sent = stage.send()
+
+    assert f"{sent['id']}  Hello\n" in stage.run("inbox", "-a", "codex", "--full").out
+    assert stage.run("inbox", "-a", "codex", "--json").json[0]["file"] == sent["file"]
+    assert f"id: {sent['id']}\n" in stage.run("next", "-a", "codex", "--full").out
+
+
+def test_a_budget_shows_headings_first_and_then_bodies(stage: Stage) -> None:
+    stage.send("--body", "The short body.", subject="Short")
+    stage.send("--body", "word " * 2_000, subject="Long")
+
+    shown = stage.run("inbox", "-a", "codex", "--budget", "300").out
+
+    assert "The short body." in shown
+    assert "word word" not in shown
+    assert shown.index(": Long") < shown.index("The short body.")
+    assert shown.endswith("\nNot shown: 1 body.\n")
+
+
+def test_a_budget_cuts_a_body_and_names_the_way_to_the_rest(stage: Stage) -> None:
+    sent = stage.send("--body", "\n".join(f"line {number}" for number in range(1, 501)))
+
+    shown = stage.run("next", "-a", "codex", "--budget", "400").out
+
+    assert re.search(rf"\nline \d+\n\.\.\. \d+ more lines: parley read {sent['id'][-4:]} --agent codex\n---", shown)
+
+
+@pytest.mark.parametrize("budget", ["-1", "199"])
+def test_a_budget_that_nothing_fits_into_is_refused(stage: Stage, budget: str) -> None:
+    for command in ("inbox", "next"):
+        assert stage.run(command, "-a", "codex", "--budget", budget).code == 2

@@ -29,9 +29,8 @@ def the_message(stage: Stage, agent: str = "codex") -> dict[str, object]:
 def test_send_says_what_was_sent_in_one_line(stage: Stage) -> None:
     ran = stage.run(*SEND, "--body", "Hello")
 
-    (file,) = stage.files("codex")
-    assert (ran.code, ran.err) == (0, "")
-    assert re.fullmatch(rf"Sent msg-\S+ to codex \(question, {re.escape(file)}\)\n", ran.out)
+    assert (ran.code, ran.err, len(stage.files("codex"))) == (0, "", 1)
+    assert re.fullmatch(r"Sent msg-\S+ to codex \(question\)\n", ran.out)
 
 
 def test_send_as_json_gives_the_message_and_its_deliveries(stage: Stage) -> None:
@@ -124,7 +123,7 @@ def test_text_from_the_editor_is_kept_when_it_cannot_be_sent(stage: Stage) -> No
     code, shown, kept = edited(stage, *SEND[:4], "nobody", *SEND[5:])
 
     assert (code, kept) == (3, "An hour of work.\n")
-    assert "your text is in " in shown
+    assert "your text is in" in shown
 
 
 def test_an_editor_that_fails_or_writes_nothing_sends_nothing(stage: Stage) -> None:
@@ -222,7 +221,7 @@ def test_a_body_given_twice_is_refused(stage: Stage) -> None:
         ([], b"x" * (1024 * 1024 + 1), 2, "invalid"),
         (["--body", "x" * 20_001], b"", 2, "invalid"),
         (["--body", "half \udcff"], b"", 2, "invalid"),
-        (["--body", "x", "--expires", "tomorrow"], b"", 2, "invalid"),
+        (["--body", "x", "--expires", "someday"], b"", 2, "invalid"),
         (["--body", "x", "--expires", "2020-01-01T00:00:00Z"], b"", 2, "invalid"),
         (["--body", "x", "--expires", "999999999w"], b"", 2, "invalid"),
         (["--body", "x", "--priority", "P4"], b"", 2, "invalid"),
@@ -269,7 +268,7 @@ def test_context_keys_come_from_an_option_or_a_file_and_too_many_words_are_warne
 
     assert short["context_keys"] == "- src/a.py"
     assert ran.code == 0
-    assert ran.err.startswith("parley: warning: context_keys: 501 words")
+    assert ran.err.startswith("warning: context_keys: 501 words")
 
 
 def test_a_dry_run_prints_the_file_and_sends_nothing(stage: Stage) -> None:
@@ -331,7 +330,7 @@ def test_reply_says_in_one_line_what_it_sent(stage: Stage) -> None:
     ran = stage.run("reply", asked["id"], "-a", "codex", stdin=b"From a pipe.\n")
 
     assert ran.out.startswith("Sent msg-")
-    assert " to claude (notification, " in ran.out
+    assert " to claude (notification)\n" in ran.out
     assert the_message(stage, "claude")["body"] == "From a pipe.\n"
 
 
@@ -386,7 +385,7 @@ def test_a_closed_standard_input_is_no_body(stage: Stage) -> None:
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert ended.returncode == 2
-    assert ended.stderr.startswith("parley: invalid: no body")
+    assert ended.stderr.startswith("error: no body")
 
 
 def test_bodies_that_are_awkward_in_yaml_arrive_as_they_were_sent(stage: Stage) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from parley.app.team.channels import asking as asking_use_case
 from parley.app.team.channels import posting
 from parley.domain.channel.channel import Options
 from parley.domain.channel.post import PostDraft
-from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind, Saved
+from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.errors.errors import Invalid, Unavailable
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import Committed, TeamChanges
-from parley.surfaces.entrance import idempotency
 from parley.surfaces.entrance.validation import converted
 from parley.surfaces.http.server import all_routes
 from parley.wire.api.agents import AgentIn
@@ -46,7 +46,7 @@ async def count(server: LiveServer) -> int:
 async def test_a_path_that_is_not_there_and_a_method_that_is_not_done(server: LiveServer) -> None:
     bob = await server.client("bob")
 
-    for path in ("/nothing", "/channels", f"{PLACE}/x/y/z", "/api/v2/channels/x", "/channels//messages", f"{PLACE}/"):
+    for path in ("/nothing", "/channel", f"{PLACE}/x/y/z", "/api/v2/channels/x", "/channels//messages", f"{PLACE}/"):
         assert (await bob.get(path)).status == 404
     wrong = await bob.request("PUT", PLACE, {})
 
@@ -247,22 +247,12 @@ async def test_a_message_whose_answer_was_lost_is_answered_as_then(
 
 
 @with_server
-async def test_what_cannot_be_answered_again_says_that_it_was_done(
-    server: LiveServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bob = await server.client("bob")
-    commit = server.rig.store.commit
+async def test_what_cannot_be_answered_again_says_that_it_was_done(server: LiveServer) -> None:
+    admin = await server.client("", KeyKind.ADMIN)
+    path, body = "/keys", {"kind": "agent", "agent_id": "bob"}
+    await once(admin, "k1", body, path)
 
-    async def lost(changes: TeamChanges) -> Committed:
-        return Committed(0) if changes.saved and changes.saved.answer else await commit(changes)
-
-    monkeypatch.setattr(server.rig.store, "commit", lost)
-    monkeypatch.setattr(idempotency, "_RUNNING_SECONDS", 0.1)
-    await bob.post("/agents/register", {"agent_id": "bob"})
-    path, body = "/agents/bob/heartbeat", dict[str, str]()
-    await once(bob, "k1", body, path)
-
-    again = await once(bob, "k1", body, path)
+    again = await once(admin, "k1", body, path)
 
     assert (again.status, again.code) == (409, "stale")
 
@@ -309,41 +299,35 @@ def test_every_route_that_creates_something_can_be_answered_again() -> None:
     creating = [one for one in all_routes() if one.method == "POST" and 201 in one.answers]
 
     assert len(creating) > 15
-    assert [one.path for one in creating if one.again is None and not one.confidential] == []
+    assert [one.path for one in creating if not (one.again or one.written or one.confidential)] == []
 
 
 @with_server
-async def test_who_repeats_what_is_still_under_way_gets_the_answer_of_the_first(
+async def test_of_two_that_send_the_same_at_once_one_is_carried_out_and_both_get_its_answer(
     server: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bob = await server.client("bob")
-    commit, saved = server.rig.store.commit, server.rig.store.saved
-    held, go, looks = asyncio.Event(), asyncio.Event(), 0
+    await bob.post("/agents/register", {"agent_id": "bob"})
+    commit = server.rig.store.commit
+    came, overtaken = asyncio.Event(), asyncio.Event()
 
     async def slow(changes: TeamChanges) -> Committed:
-        if changes.saved and changes.saved.answer:
-            held.set()
-            await go.wait()
+        if not came.is_set():
+            came.set()
+            await overtaken.wait()
         return await commit(changes)
 
-    async def looking(scope: str) -> Saved | None:
-        nonlocal looks
-        looks += held.is_set()
-        return await saved(scope)
-
     monkeypatch.setattr(server.rig.store, "commit", slow)
-    monkeypatch.setattr(server.rig.store, "saved", looking)
-    monkeypatch.setattr(idempotency, "_RUNNING_SECONDS", 30.0)
-    await bob.post("/agents/register", {"agent_id": "bob"})
-    path, body = "/agents/bob/heartbeat", dict[str, str]()
-    beginning = asyncio.ensure_future(once(bob, "k1", body, path))
-    await held.wait()
-    repeating = asyncio.ensure_future(once(await server.client("bob"), "k1", body, path))
-    await soon(lambda: looks > 1)
-    go.set()
-    first, again = await beginning, await repeating
+    path = "/agents/bob/heartbeat"
+    beginning = asyncio.ensure_future(once(bob, "k1", {"current_load": 1}, path))
+    await came.wait()
+    server.rig.clock.pass_by(seconds=5)
+    again = await once(await server.client("bob"), "k1", {"current_load": 1}, path)
+    overtaken.set()
+    first = await beginning
 
     assert (first.status, again.status, again.json) == (200, 200, first.json)
+    assert [answer.headers.get("idempotent-replayed") for answer in (first, again)] == ["true", None]
 
 
 @with_server
@@ -402,13 +386,13 @@ async def test_an_ask_whose_connection_broke_goes_on_with_the_same_key(server: L
 @with_server
 async def test_an_ask_that_timed_out_has_waited_once(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     alice, again = await server.client("alice"), []
-    ask_again = posting.resume_ask
+    ask_again = asking_use_case.resume_ask
 
     async def counted(*given: Any) -> Any:  # noqa: ANN401  # as the original
         again.append(given)
         return await ask_again(*given)
 
-    monkeypatch.setattr(posting, "resume_ask", counted)
+    monkeypatch.setattr(asking_use_case, "resume_ask", counted)
     body = {"to": "bob", "payload": {}, "timeout": 0.05, "wait_for_responders": True}
     gave_up = await once(alice, "k1", body, ASK)
 

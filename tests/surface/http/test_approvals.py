@@ -19,6 +19,7 @@ from tests.conformance.ocip.governed import (
     place,
     put_policy,
     refused,
+    reply,
     said,
     shown,
 )
@@ -277,3 +278,150 @@ async def test_an_agents_stream_tells_it_what_became_of_what_was_held_and_no_oth
     ]
     assert (passed["payload"], quiet) == ({"text": "We promise it."}, True)
     assert [one["sender"] for one in await inbox(bob)] == ["alice"]
+
+
+# ---------------------------------------------------------------- lists, summaries and counts
+
+
+@with_server
+async def test_approvals_are_listed_by_agent_person_receiver_cause_and_order(server: LiveServer) -> None:
+    alice, bob = await pair(server)
+    first = await held(alice, "bob", "We promise it.")
+    second = await held(bob, "alice", "We commit to it.")
+    third = await held(alice, "bob", "We guarantee it.")
+    ids = [one["approval"] for one in (first, second, third)]
+    admin, ann = await admin_of(server), await person(server, "ann")
+
+    assert await listed(admin) == ids
+    assert await listed(admin, order="newest") == ids[::-1]
+    assert await listed(admin, before=ids[2], limit=1) == [ids[1]]
+    assert await listed(admin, order="expiring", after=ids[0]) == ids[1:]
+    assert await listed(admin, agent="alice") == [ids[0], ids[2]] == await listed(admin, user="ann")
+    assert await listed(admin, to="alice", cause="commitment") == [ids[1]]
+    assert await listed(admin, cause="rule") == []
+    assert await listed(ann) == [ids[0], ids[2]]
+    assert await listed(ann, agent="bob") == await listed(ann, user="ben") == []
+    assert await listed(bob) == [ids[1]]
+    await decide(ann, first, "reject")
+    assert await listed(admin, status="decided") == [ids[0]]
+    assert refused(await admin.get("/approvals", order="newest", after=ids[0])) == (422, "invalid")
+
+
+@with_server
+async def test_what_waits_is_counted_for_those_who_may_see_it(server: LiveServer) -> None:
+    alice, bob = await pair(server)
+    await put_policy(server, "enabled: true\napprovers: [dee]")
+    waits = [await held(alice, "bob", f"We promise it, {n}.") for n in range(3)]
+    await held(bob, "alice")
+    people = [await person(server, name) for name in ("ann", "ben", "dee", "eve")]
+    clients = (await admin_of(server), alice, *people)
+
+    counts = [(await shown(client, "/approvals/count", status="pending"))["count"] for client in clients]
+    await decide(people[0], waits[0], "approve")
+
+    assert counts == [4, 3, 3, 1, 4, 0]
+    assert await shown(people[2], "/approvals/count", status="decided") == {"count": 1, "more": False}
+    assert await shown(people[2], "/approvals/count", agent="bob") == {"count": 1, "more": False}
+
+
+@with_server
+async def test_a_summary_says_what_it_is_about_without_the_content(server: LiveServer) -> None:
+    alice, _ = await pair(server)
+    text = "We prom\u200bise it. " + "More of it. " * 100
+    waits = await held(alice, "bob", text)
+    ann = await person(server, "ann")
+
+    (summary,) = (await ann.get("/approvals", summary="true")).json
+    whole = await shown(ann, f"/approvals/{waits['approval']}")
+
+    content = {"payload", "metadata", "visible_text", "hidden_characters", "confusable", "detected", "escalation"}
+    assert whole.keys() - summary.keys() == content | {"closes"}
+    assert {name: whole[name] for name in summary} == summary
+    assert summary["summary"].startswith("We prom\\u200bise it.")
+    assert len(summary["summary"]) <= 200
+    assert summary["hidden"] == 1
+    assert summary["bytes"] == len(text.encode()) + len(b'{"text":""}')
+
+
+# ---------------------------------------------------------------- what there is to decide
+
+
+@with_server
+async def test_the_words_are_shown_at_their_places_and_look_alikes_are_pointed_out(server: LiveServer) -> None:
+    alice, _ = await pair(server)
+    payload = {"text": "We ag\u200bree. See https://\u0430pple.com", "deadline": ["on Friday"]}
+    waits = await held(alice, "bob", payload=payload)
+
+    found = await shown(await person(server, "ann"), f"/approvals/{waits['approval']}")
+
+    assert found["detected"] == [
+        {"where": "/payload/text", "position": 3, "length": 6, "keyword": "agree"},
+        {"where": "/payload/deadline#", "position": 0, "length": 8, "keyword": "deadline"},
+    ]
+    assert found["confusable"] == [
+        {"where": "/payload/text", "position": 23, "length": 5, "scripts": ["Cyrillic", "Latin"]}
+    ]
+
+
+@with_server
+async def test_the_decisions_are_those_that_the_caller_may_make(server: LiveServer) -> None:
+    alice, bob = await pair(server)
+    waits = await held(alice, "bob")
+    await put_policy(server, "enabled: true\nmax_rounds: 1")
+    asked = await said(bob, "alice", "one?")
+    limit = (await reply(alice, asked)).json["approval"]
+    ann, admin = await person(server, "ann"), await admin_of(server)
+
+    async def decisions(client: Client, approval: str) -> list[str]:
+        return list((await shown(client, f"/approvals/{approval}"))["decisions"])
+
+    assert await decisions(ann, waits["approval"]) == ["approve", "reject", "answer"]
+    assert await decisions(ann, limit) == ["reject", "answer"]
+    assert await decisions(admin, waits["approval"]) == await decisions(alice, waits["approval"]) == []
+    await decide(ann, waits, "reject")
+    assert await decisions(ann, waits["approval"]) == []
+
+
+@with_server
+async def test_an_approval_is_stale_once_the_policies_have_changed(server: LiveServer) -> None:
+    alice, _ = await pair(server)
+    waits = await held(alice, "bob")
+    ann, path = await person(server, "ann"), f"/approvals/{waits['approval']}"
+    before = (await shown(ann, path))["stale"]
+    await put_policy(server, "enabled: true\nmax_rounds: 5")
+
+    after = await shown(ann, path)
+
+    assert (before, after["stale"]) == (False, True)
+    assert refused(await decide(ann, after, "approve")) == (409, "approval_stale")
+    assert (await shown(ann, path))["stale"] is False
+
+
+@with_server
+async def test_the_exchange_comes_with_an_approval_when_it_is_asked_for(server: LiveServer) -> None:
+    alice, bob = await pair(server)
+    asked = await said(bob, "alice", "When?")
+    waits = (await reply(alice, asked, "I promise: Friday.")).json
+    ann = await person(server, "ann")
+
+    found = await shown(ann, f"/approvals/{waits['approval']}", expand="exchange")
+
+    assert [turn["summary"] for turn in found["exchange"]["transcript"]] == ["When?"]
+    assert "exchange" not in await shown(ann, f"/approvals/{waits['approval']}")
+    assert refused(await ann.get(f"/approvals/{waits['approval']}", expand="all")) == (422, "invalid")
+
+
+# ---------------------------------------------------------------- who is asking
+
+
+@with_server
+async def test_a_person_is_told_which_agents_act_for_it_and_whether_it_decides_for_others(server: LiveServer) -> None:
+    alice, _ = await pair(server)
+    await place(server, "amy", user_id="ann")
+    await put_policy(server, "enabled: true\napprovers: [dee]")
+    clients = (await person(server, "ann"), await person(server, "dee"), alice, await admin_of(server))
+
+    holders = [await shown(client, "/whoami") for client in clients]
+
+    assert [holder["agents"] for holder in holders] == [["alice", "amy"], [], [], []]
+    assert [holder["is_approver"] for holder in holders] == [False, True, False, False]

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from parley.app.team.directory import sessions
 from parley.app.team.work import sweep
 from parley.domain.channel.channel import Channel, MemberPolicy
 from parley.domain.directory.access import AccessPolicy
-from parley.domain.directory.callers import KeyKind
+from parley.domain.directory.callers import NO_TENANT, Key, KeyKind
 from parley.domain.message.message import Pattern
 from parley.domain.times import stamp
 from parley.surfaces.http import api
@@ -88,8 +89,13 @@ async def belongings(server: LiveServer) -> dict[str, str]:
     rules = {"to": "bob", "message_type": "request", "metadata": {"classification": "public"}}
     governed = (await alice.post("/channels/chan_2/messages", {**rules, "payload": {"text": "needle"}})).json
     waiting = (await alice.post("/channels/chan_2/messages", {**rules, "payload": {"text": "I promise."}})).json
+    key = await rig.team.store.get(Key, NO_TENANT, "key_default_agent_alice")
+    assert key is not None
+    session = (await sessions.start(rig.team, key)).session
     return {
+        "session_id": session.id,
         "exchange_id": governed["metadata"]["ocip_ext"]["exchange_id"],
+        "conversation_id": governed["conversation_id"],
         "approval_id": waiting["approval"],
         "intent_id": "intent_2",
         "channel_id": "chan_2",
@@ -143,7 +149,8 @@ def looked_up() -> list[Route]:
 async def differences(server: LiveServer, secret: str, *, passed_over: str = "") -> list[str]:
     """The routes that answer otherwise for what is there than for what is not."""
     real = await belongings(server)
-    none = {name: f"{value[:4]}_none" if name != "name" else value for name, value in real.items()}
+    # Of the same form: a text that is no id is looked up as a name.
+    none = {name: f"{value.partition('_')[0]}_none" if name != "name" else value for name, value in real.items()}
     found = []
     for route in looked_up():
         if route.path == passed_over:

@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 import pytest
 
-from parley.domain.directory.callers import Key, KeyKind, key_digest
+from parley.adapters.postgres.store import PostgresTeamStore
+from parley.domain.directory.callers import DEFAULT_TENANT, Key, KeyKind, key_digest
 from parley.domain.errors.errors import ParleyError
 from parley.domain.store.limits import TeamLimits
 from parley.domain.times import stamp
@@ -23,8 +24,20 @@ from parley.surfaces.http.http1.message import Request
 from parley.surfaces.http.proxies import TrustedProxies
 from parley.surfaces.http.route import PUBLIC, Route
 from parley.surfaces.http.server import all_routes
+from tests.postgres.nodes import quiet
 from tests.rigs.node import two_nodes
-from tests.rigs.team import CHANNEL, INTENT, Client, LiveServer, Rig, in_loop, open_rig, with_rig, with_server
+from tests.rigs.team import (
+    CHANNEL,
+    INTENT,
+    Client,
+    LiveServer,
+    Rig,
+    in_loop,
+    live_server,
+    open_rig,
+    with_rig,
+    with_server,
+)
 
 DEFAULTS = TeamLimits()
 MESSAGES = f"/channels/{CHANNEL}/messages"
@@ -291,6 +304,45 @@ async def test_a_key_that_is_made_or_revoked_at_one_server_is_so_at_the_other_at
             assert (await authenticator.caller(*credentials_of(request, TrustedProxies()))).agent == agent
             await a.revoke(agent)
             assert await refusal(authenticator, request) == "unauthorized"
+
+
+@pytest.mark.both_stores
+@pytest.mark.parametrize("body", [{"message_type": "notify", "payload": {}}, {"payload": 3}])
+@in_loop
+async def test_a_known_sender_whose_key_another_server_revoked_posts_nothing_more(
+    tmp_path: Path, body: dict[str, object]
+) -> None:
+    async with two_nodes(tmp_path) as (a, b), live_server(b) as server:
+        await a.intent()
+        await a.channel()
+        alice = server.with_key(await a.key("alice"))
+        assert isinstance(b.store, PostgresTeamStore)
+        await quiet(b.store)  # nobody tells it
+        note = {"message_type": "notify", "payload": {}}
+        answers = [await alice.post(MESSAGES, note) for _ in range(3)]
+        asked = counted_catch_ups(b.store)
+        answers.append(await alice.post(MESSAGES, note))
+        assert ([answer.status for answer in answers], asked) == ([201] * 4, [])  # it is known, and was not asked for
+
+        await a.revoke("alice")
+        refused = await alice.post(MESSAGES, body)
+
+        assert (refused.status, refused.code) == (401, "unauthorized")
+        await a.store.catch_up(DEFAULT_TENANT)
+        assert (await a.store.tally(DEFAULT_TENANT, CHANNEL)).total == 4
+
+
+def counted_catch_ups(store: PostgresTeamStore) -> list[tuple[str, ...]]:
+    """Grows with each request that asks what other nodes did."""
+    asked: list[tuple[str, ...]] = []
+    catch_up = store.catch_up
+
+    async def counting(*tenants: str) -> None:
+        asked.append(tenants)
+        await catch_up(*tenants)
+
+    store.catch_up = counting  # type: ignore[method-assign]
+    return asked
 
 
 @with_server

@@ -54,6 +54,12 @@ NEEDED: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/intents/{intent_id}/channels/{name}/messages"): {"payload": {"text": "hello"}},
     ("POST", "/subscriptions"): {"intent_id": "{intent_id}"},
     ("POST", "/approvals/{approval_id}/decision"): {"decision": "reject"},
+    ("POST", "/mcp"): {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "send", "arguments": {"to": "bob", "text": "{mark}"}},
+    },
 }
 # Values that may be put where a schema lists them, so that the field beside them is tried in all of them.
 NESTED: dict[str, Any] = {

@@ -15,9 +15,10 @@ from tests.rigs.team import CHANNEL, INTENT, Client, LiveServer, with_server
 
 PLACE = f"/channels/{CHANNEL}/messages"
 LONG = "x" * 60_000
-# Lists of small things whose number a quota bounds: one body holds them.
+# Lists of small things whose number a quota bounds, and pages that end when they are a lot: one body holds them.
 SHORT = {
     "/tenants",
+    "/sessions",
     "/keys",
     "/roles",
     "/queues",
@@ -26,6 +27,9 @@ SHORT = {
     "/subscriptions/{subscription_id}/attempts",
     "/policies/history",
     "/policies/revisions",
+    "/channels",
+    "/conversations",
+    "/conversations/{conversation_id}/messages",
     "/checkpoints",
     "/intents/{intent_id}/channels",
     "/intents/{intent_id}/agents",
@@ -181,6 +185,7 @@ def test_every_route_that_lists_is_known_to_be_bounded() -> None:
         "/timers",
         "/dead",
         "/approvals",
+        "/asks",
         "/exchanges",
     }
     listing_routes = {route.path for route in all_routes() if _lists(route)}

@@ -65,6 +65,7 @@ async def test_a_message_looks_as_the_specification_says(server: LiveServer) -> 
         "expires_at": None,
         "read_at": None,
         "seq": 1,
+        "conversation_id": None,
         "disclosure": "Sent by an AI agent",
     }
     channel = (await bob.get(f"/channels/{CHANNEL}")).json
@@ -656,3 +657,23 @@ async def test_a_search_needs_a_text(server: LiveServer, query: str) -> None:
     alice = await server.client("alice")
 
     assert (await alice.request("GET", f"/messages/search?{query}")).status == 422
+
+
+@with_server
+async def test_messages_are_read_backwards_from_the_newest_or_from_one(server: LiveServer) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    path = f"/channels/{CHANNEL}/messages"
+    ids = [(await alice.post(path, {"payload": {"n": n}})).json["id"] for n in range(5)]
+    await alice.post(path, {"to": "carol", "payload": {"text": "not for bob"}})
+
+    first = await bob.get(path, order="desc", limit=2)
+    rest = await bob.get(path, before=first.headers["x-next-cursor"])
+    by_number = await bob.get(path, before=3, limit=1)
+
+    assert [one["id"] for one in (*first.json, *rest.json)] == ids[::-1]
+    assert [one["seq"] for one in by_number.json] == [2]
+    assert (await bob.get(path, before=ids[0])).json == []
+    for query in ({"before": ids[1], "since": ids[0]}, {"order": "desc", "wait": 1}, {"before": 2, "order": "asc"}):
+        assert (await bob.get(path, **query)).status == 422
+    assert (await bob.get(path, before="msg_nothing")).code == "bad_cursor"
+    assert (await bob.get(path, before="2026-03-13T14:30:00Z")).code == "bad_cursor"

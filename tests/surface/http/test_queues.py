@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from parley.domain.channel.job import Job, JobState
 from parley.domain.directory.access import AccessPolicy
-from tests.rigs.team import CHANNEL, Client, LiveServer, with_server
+from parley.domain.directory.callers import DEFAULT_TENANT
+from parley.surfaces.entrance.authentication import Authenticator
+from parley.surfaces.http.http1.connection import Connection
+from tests.rigs.team import CHANNEL, Client, LiveServer, soon, with_server
 
 pytestmark = pytest.mark.both_stores
 
@@ -89,6 +93,68 @@ async def test_a_batch_answers_a_claimed_request_only_once(server: LiveServer) -
 
 
 @with_server
+async def test_a_claim_ends_as_soon_as_its_client_has_gone(server: LiveServer) -> None:
+    """It takes no job, and one that was posted at the same moment counts as never claimed."""
+    alice, bob, carol = await stage(server)
+    connection = await bob.connect()
+    fields = {**bob.headers, "Content-Type": "application/json"}
+    waits = asyncio.ensure_future(connection.ask("POST", "/api/v1/agents/bob/claims", fields, b'{"wait": 60}'))
+    await soon(lambda: waiting_claims(server) == 1)
+    connection.writer.write_eof()
+    await enqueue(alice, message_type="notify")
+    await enqueue(alice, message_type="notify")
+    jobs = await claim(carol, "carol", max=2, wait=2)
+    jobs += await claim(carol, "carol", wait=2) if len(jobs) < 2 else []
+
+    assert [(job["attempts"], job["lost_readers"], job["holder"]) for job in jobs] == [(1, 0, "carol")] * 2
+    with pytest.raises(asyncio.IncompleteReadError):
+        await waits
+
+
+@with_server
+async def test_a_client_that_goes_while_its_key_is_checked_claims_nothing(
+    server: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its head came alone, so its key is checked before the body is read; with the body comes the end."""
+    alice, bob, _ = await stage(server)
+    message = await enqueue(alice, message_type="notify")
+    begun, ended, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    check, eof_received = Authenticator.check, Connection.eof_received
+
+    async def slow(self: Authenticator, secret: str, peer: str) -> None:
+        begun.set()
+        await go_on.wait()
+        await check(self, secret, peer)
+
+    def noted(self: Connection) -> bool:
+        ended.set()
+        return eof_received(self)
+
+    monkeypatch.setattr(Authenticator, "check", slow)
+    monkeypatch.setattr(Connection, "eof_received", noted)
+    connection = await bob.connect()
+    body = b'{"wait": 60}'
+    fields = {**bob.headers, "Content-Type": "application/json", "Content-Length": str(len(body))}
+    waits = asyncio.ensure_future(connection.ask("POST", "/api/v1/agents/bob/claims", fields, b""))
+    await begun.wait()
+    connection.writer.write(body)
+    connection.writer.write_eof()
+    await ended.wait()
+    go_on.set()
+
+    with pytest.raises(asyncio.IncompleteReadError):
+        await waits
+    job = await server.rig.store.get(Job, DEFAULT_TENANT, message["id"])
+    assert job is not None
+    assert (job.state, job.attempts) == (JobState.WAITING, 0)
+
+
+def waiting_claims(server: LiveServer) -> int:
+    queues = server.rig.team.queues.get(DEFAULT_TENANT)
+    return 0 if queues is None else len(queues)
+
+
+@with_server
 async def test_who_has_no_access_does_not_learn_of_a_queued_request(server: LiveServer) -> None:
     """Neither by its own channel nor by the request's, with or without a lease."""
     alice, _, _ = await stage(server)
@@ -162,4 +228,22 @@ async def test_an_address_names_a_role_that_can_be_one(server: LiveServer) -> No
     alice = await server.client("alice")
     for address in ("any:", "any:a b", "any:*", "any:role:coder"):
         assert (await alice.post(MESSAGES, {"to": address, "payload": {}})).status == 422
+    await server.rig.role("coder", "bob")
     assert (await alice.post(MESSAGES, {"to": "any:coder", "message_type": "broadcast"})).status == 422
+
+
+@with_server
+async def test_a_claim_ends_jobs_and_a_repeated_one_gets_the_same_next_one(server: LiveServer) -> None:
+    alice, bob, _ = await stage(server)
+    for text in ("first", "second"):
+        await enqueue(alice, text, "notify")
+    (first,) = await claim(bob)
+    done = [{"id": first["id"], "lease": first["lease"]}]
+
+    (second,) = await claim(bob, key="k1", done=done)
+    (again,) = await claim(bob, key="k1", done=done)
+
+    assert (second["lease"], second["attempts"]) == (again["lease"], 1)
+    assert await server.rig.store.get(Job, DEFAULT_TENANT, first["id"]) is None
+    refused = await bob.post("/agents/bob/claims", {"done": [{"id": first["id"]}]})
+    assert refused.status == 422

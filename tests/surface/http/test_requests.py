@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from urllib.parse import quote
+
+import pytest
 
 from parley.domain.directory.callers import KeyKind
 from tests.rigs.team import CHANNEL, Client, LiveServer, soon, with_server
@@ -70,6 +73,66 @@ async def test_an_ask_is_withdrawn_by_its_idempotency_key(server: LiveServer) ->
         assert (answer.status, answer.json["code"]) == (409, "request_withdrawn")
 
 
+def in_a_header(key: str) -> str:
+    """As clients send it: a header is bytes, and this one holds UTF-8."""
+    return key.encode().decode("latin-1")
+
+
+@pytest.mark.parametrize("prefixes", [("/api/v1", "/v1"), ("/v1", "/api/v1"), ("/v1", "/v1")])
+@pytest.mark.parametrize("key", ["k-1", "batch/7", "100%", "né", "a/../b", "Ã©"])
+@with_server
+async def test_a_request_is_withdrawn_by_whatever_key_it_was_sent_with(
+    server: LiveServer, prefixes: tuple[str, str], key: str
+) -> None:
+    alice = await server.client("alice")
+    first, second = prefixes
+    body = {"message_type": "request", "to": "bob", "payload": {}}
+    sent = await alice.post(first + PLACE, body, {"Idempotency-Key": in_a_header(key)})
+
+    done = await alice.delete(f"{second}/channels/{CHANNEL}/asks/{quote(key, safe='')}")
+
+    assert (done.status, done.json["id"], done.json["state"]) == (200, sent.json["id"], "withdrawn")
+
+
+@with_server
+async def test_a_key_is_of_one_operation_under_both_prefixes(server: LiveServer) -> None:
+    alice = await server.client("alice")
+    key = {"Idempotency-Key": "k-1"}
+
+    first = await alice.post("/api/v1" + PLACE, {"payload": {"n": 1}}, key)
+    again = await alice.post("/v1" + PLACE, {"payload": {"n": 1}}, key)
+    escaped = await alice.post("/v1" + PLACE.replace("chan", "ch%61n"), {"payload": {"n": 1}}, key)
+    reused = await alice.post("/v1" + PLACE, {"payload": {"n": 2}}, key)
+
+    assert {one.json["id"] for one in (first, again, escaped)} == {first.json["id"]}
+    assert (reused.status, reused.code) == (422, "idempotency_mismatch")
+
+
+@with_server
+async def test_an_escaped_slash_is_part_of_a_name_and_no_step_of_the_path(server: LiveServer) -> None:
+    alice = await server.client("alice")
+
+    nowhere = await alice.get(f"/channels/{CHANNEL}%2Fmessages")
+
+    assert (nowhere.status, nowhere.json["detail"]) == (404, "no such channel")
+
+
+@with_server
+async def test_a_guessed_lease_tells_nothing_of_a_request_that_one_may_not_see(server: LiveServer) -> None:
+    alice, bob, carol = [await server.client(name) for name in ("alice", "bob", "carol")]
+    await server.rig.role("worker", "bob")
+    direct, queued = await request(alice), await request(alice, to="any:worker")
+    body = {"to": "dave", "lease": "guessed"}
+
+    hidden = [await carol.post(f"{PLACE}/{one}/forward", body) for one in (direct, queued, "msg_none")]
+    lost = [await bob.post(f"{PLACE}/{one}/forward", body) for one in (direct, queued)]
+
+    assert [(one.status, one.code, one.json["detail"]) for one in hidden] == [
+        (404, "not_found", hidden[2].json["detail"])
+    ] * 3
+    assert [(one.status, one.code) for one in lost] == [(409, "lease_lost")] * 2
+
+
 @with_server
 async def test_a_key_for_several_agents_names_the_sender(server: LiveServer) -> None:
     service = await server.client(kind=KeyKind.SERVICE)
@@ -103,6 +166,45 @@ async def test_a_request_that_is_handed_on_is_answered_to_its_first_sender(serve
 
     got = await asking
     assert (got.status, got.json["id"], got.json["correlation_id"]) == (200, answer.json["id"], asked)
+
+
+@pytest.mark.parametrize("to", ["carlo", "role:expret", "any:expret"])
+@with_server
+async def test_a_request_is_not_handed_on_to_somebody_whom_nobody_knows(server: LiveServer, to: str) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    await server.rig.agent("carol")
+    await server.rig.role("expert", "carol")
+    asked = await request(alice)
+
+    refused = await bob.post(f"{PLACE}/{asked}/forward", {"to": to})
+    still = (await alice.get(f"{PLACE}/{asked}/request")).json["state"]
+    waiting = await bob.post(f"{PLACE}/{asked}/forward", {"to": to, "wait_for_responders": True})
+
+    assert (refused.status, refused.code, still) == (404, "no_responders", "open")
+    meant = to.replace("carlo", "carol").replace("expret", "expert")
+    assert refused.json["similar"] == [meant]
+    assert f'did you mean "{meant}"?' in refused.json["detail"]
+    assert waiting.status == 201
+
+
+@with_server
+async def test_a_request_in_a_direct_channel_is_not_handed_on_and_the_error_says_what_to_do(
+    server: LiveServer,
+) -> None:
+    alice, bob, _ = [await server.client(name) for name in ("alice", "bob", "carol")]
+    direct = (await alice.get("/agents/bob/direct")).json["channel_id"]
+    body = {"message_type": "request", "to": "bob", "payload": {"q": 1}}
+    asked = (await alice.post(f"/channels/{direct}/messages", body)).json["id"]
+    await server.rig.agent("carol")
+
+    refused = await bob.post(f"/channels/{direct}/messages/{asked}/forward", {"to": "carol"})
+
+    assert (refused.status, refused.code) == (403, "not_member")
+    assert refused.json["detail"] == (
+        "carol gets nothing from the direct channel of two other agents"
+        ' (ask it yourself: parley ask carol, or in Python client.direct("carol").ask(...);'
+        " then answer with what it says)"
+    )
 
 
 @with_server

@@ -18,6 +18,7 @@ from tests.rigs.team import LiveServer, with_server
 pytestmark = pytest.mark.both_stores
 
 PATH = "/api/v1/status"
+HISTORY = "/api/v1/status/history"
 
 
 @with_server
@@ -217,3 +218,27 @@ def test_who_may_not_ask_is_told_so_by_its_code(tmp_path: Path) -> None:
             Connection(server.url, key=key).get("status")
 
     assert refused.value.code == "scope_required"
+
+
+@with_server
+async def test_the_history_counts_requests_and_refusals_by_code_for_the_operator(server: LiveServer) -> None:
+    admin = await server.client("", KeyKind.ADMIN)
+    alice = await server.client("alice")
+    assert (await alice.get("/channels/chan_unknown")).status == 404
+    assert (await alice.get(HISTORY)).status == 403
+
+    found = (await admin.get(HISTORY)).json
+
+    assert found["step_seconds"] == 10
+    (node,) = found["nodes"]
+    assert node["here"]
+    counts = [sum(one["refusals"].get(code, 0) for one in node["samples"]) for code in ("not_found", "scope_required")]
+    assert counts == [1, 1]
+    assert sum(one["requests"] for one in node["samples"]) >= 2
+    assert (await (await server.client("", KeyKind.ADMIN, "acme")).get(HISTORY)).status == 403
+    assert [(await admin.get(f"{HISTORY}?seconds={seconds}")).status for seconds in ("0", "601", "x", "60")] == [
+        422,
+        422,
+        422,
+        200,
+    ]

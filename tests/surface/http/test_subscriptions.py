@@ -440,3 +440,21 @@ async def test_a_restart_pushes_what_was_not_accepted_and_nothing_twice(server: 
             await receiver.until(2)
 
     assert receiver.texts == ["one", "two"]
+
+
+@with_server
+async def test_a_test_arrives_signed_and_its_result_is_kept(server: LiveServer) -> None:
+    bob = await server.client("bob")
+    async with receiving() as receiver, pushing(server, HttpOutbound(private=True)):
+        made = await subscribed(bob, receiver)
+        tested = await bob.post(f"/subscriptions/{made['id']}/test")
+        (got,) = await receiver.until(1)
+        shown = (await bob.get(f"/subscriptions/{made['id']}")).json
+        other = await (await server.client("eve")).post(f"/subscriptions/{made['id']}/test")
+
+    assert (tested.status, tested.json["status"], tested.json["error"]) == (200, 200, None)
+    document = verify(made["secret"], got.headers, got.body, server.rig.clock.at)
+    assert (document["type"], document["data"]["subscription_id"]) == ("webhook.test", made["id"])
+    assert shown["last_test"] == tested.json
+    assert (shown["waiting"], shown["failed_24h"], shown["last_attempt"]) == (0, 0, None)
+    assert other.status == 404

@@ -101,6 +101,8 @@ async def test_nothing_is_lifted_that_is_not_suspended(server: LiveServer) -> No
 GUARDED = [route for route in all_routes() if route.scope != PUBLIC]
 VALID_KEY = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"  # of RFC 8037
 OWN_STATUS = "/agents/{agent_id}/record"
+# Computed from the two names, so that a suspended agent can send a message whose refusal is recorded.
+DIRECT_CHANNEL = "/agents/{agent_id}/direct"
 
 
 def path_of(route: Route, agent: str = "alice") -> str:
@@ -108,11 +110,12 @@ def path_of(route: Route, agent: str = "alice") -> str:
     return re.sub(r"\{[^}]*\}", "something", route.path.replace("{agent_id}", agent))
 
 
-def test_the_routes_that_a_suspended_agent_reaches_are_its_status_and_those_that_the_rules_judge() -> None:
+def test_a_suspended_agent_reaches_its_status_the_ids_of_direct_channels_and_what_the_rules_judge() -> None:
     reached = {route.path for route in GUARDED if route.while_suspended}
 
     assert reached == {
         OWN_STATUS,
+        DIRECT_CHANNEL,
         "/channels/{channel_id}/messages",
         "/channels/{channel_id}/messages/{message_id}/reply",
         "/channels/{channel_id}/messages/{message_id}/forward",
@@ -120,7 +123,8 @@ def test_the_routes_that_a_suspended_agent_reaches_are_its_status_and_those_that
         "/channels/{channel_id}/ask",
         "/intents/{intent_id}/channels/{name}/messages",
     }
-    assert all(route.method == "POST" for route in GUARDED if route.while_suspended and route.path != OWN_STATUS)
+    reads = (OWN_STATUS, DIRECT_CHANNEL)
+    assert all(route.method == "POST" for route in GUARDED if route.while_suspended and route.path not in reads)
 
 
 @pytest.mark.parametrize(
@@ -336,3 +340,38 @@ async def test_a_list_that_is_held_for_an_answer_ends_at_once_for_a_suspended_ag
 
     async with asyncio.timeout(AT_ONCE):
         assert refused(await waiting) == (403, "suspended")
+
+
+@with_server
+async def test_what_a_suspension_would_halt_is_told_to_admins_before_it_is_added(server: LiveServer) -> None:
+    alice, bob = await pair(server)
+    admin = await admin_of(server)
+    await said(alice, "bob", conversation_id="conv-1")
+
+    found = await admin.get("/suspensions/preview?what=agent&name=bob")
+
+    assert found.status == 200
+    assert {name: found.json[name] for name in ("what", "name", "suspended", "agents", "exchanges")} == {
+        "what": "agent",
+        "name": "bob",
+        "suspended": False,
+        "agents": 1,
+        "exchanges": 1,
+    }
+    assert (await bob.get("/suspensions/preview?what=agent&name=bob")).status == 403
+    assert (await admin.get("/suspensions/preview?what=world")).status == 422
+    assert (await admin.get("/suspensions")).json == []
+
+
+@with_server
+async def test_a_suspension_may_say_when_it_ends(server: LiveServer) -> None:
+    admin = await admin_of(server)
+    body = {"what": "agent", "name": "bob", "reason": "night", "until": "2099-01-01T00:00:00Z"}
+
+    made = await admin.post("/suspensions", body)
+    past = await admin.post("/suspensions", {**body, "until": "2001-01-01T00:00:00Z"})
+    unclear = await admin.post("/suspensions", {**body, "until": "tomorrow"})
+
+    assert (made.status, made.json["until"]) == (201, "2099-01-01T00:00:00.000000+00:00")
+    assert [refused(answer) for answer in (past, unclear)] == [(422, "invalid"), (422, "invalid")]
+    assert [one["until"] for one in (await admin.get("/suspensions")).json] == ["2099-01-01T00:00:00.000000+00:00"]

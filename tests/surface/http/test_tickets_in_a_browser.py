@@ -7,13 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.rigs.browser import CHROMIUM, Page, a_browser
+from tests.rigs.browser import Page, a_browser, needs_browser
 from tests.rigs.team import CHANNEL, Client, LiveServer, with_server
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.slow, needs_browser]
 
 STREAM = f"/api/v1/channels/{CHANNEL}/subscribe"
 # Opens the stream; `heard` collects what it brings, `ended` is what the browser makes of an error.

@@ -19,6 +19,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "send": {"to": "codex", "kind": "question", "subject": "s", "body": "b"},
     "draft": {"to": "codex", "kind": "question", "subject": "s", "body": "b"},
     "ask": {"to": "codex", "body": "b", "wait": "1ms", "pause": lambda seconds: None},
+    "wait_until": {"ref": "nothing-here-1", "state": "acted", "wait": "1s", "pause": lambda seconds: None},
     "reply": {"ref": "nothing-here-1", "body": "b"},
     "search": {"text": "x"},
     "decide": {"approval": None, "decision": "approve", "key": "k"},

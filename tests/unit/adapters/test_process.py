@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
 
 from parley.adapters import process
-from parley.adapters.process import SteadyClock, SystemClock, SystemIds, encode_noise, encode_time
+from parley.adapters.process import (
+    SteadyClock,
+    SystemClock,
+    SystemIds,
+    encode_noise,
+    encode_time,
+    has_ended,
+    process_mark,
+)
 
 
 def test_now_is_the_wall_time_in_utc_and_uptime_never_goes_back() -> None:
@@ -42,6 +53,19 @@ def test_no_two_tokens_or_suffixes_are_alike() -> None:
     assert len({ids.token() for _ in range(1_000)}) == 1_000
     assert len({ids.suffix(10) for _ in range(1_000)}) == 1_000
     assert re.fullmatch(r"[0-9a-f]{32}", ids.token())
+
+
+def test_suffixes_of_one_process_sort_in_the_order_they_were_made_however_many_come_in_a_millisecond() -> None:
+    ids = SystemIds()
+    minute, made = -1, [""]
+
+    # Once more when a minute ended meanwhile: they sort within one.
+    while datetime.now(UTC).minute != minute:
+        minute = datetime.now(UTC).minute
+        made = [ids.suffix(4) for _ in range(100)]
+
+    assert made == sorted(made)
+    assert len(set(made)) == len(made)
 
 
 def test_a_secret_holds_256_bits_and_is_never_the_same() -> None:
@@ -207,3 +231,39 @@ def test_ids_made_from_one_helping_of_noise_differ_and_sort_by_time() -> None:
     assert len(set(made)) == 1_000
     assert len({one[10:] for one in made}) == 1_000
     assert sorted(one[:10] for one in made) == [one[:10] for one in made]
+
+
+def test_the_mark_of_a_process_is_its_own_until_it_ends() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        mark = process_mark(child.pid)
+        assert mark
+        assert not has_ended(mark)
+        child.communicate()
+
+    assert has_ended(mark)
+
+
+def test_a_process_whose_exit_code_nobody_has_asked_for_has_ended() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        mark = process_mark(child.pid)
+        assert not has_ended(mark)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie
+
+        assert has_ended(mark)
+
+
+def test_a_process_that_has_the_number_of_another_is_another() -> None:
+    pid, started, namespace = process_mark(os.getpid()).split(":", 2)
+
+    assert has_ended(f"{pid}:{int(started) + 1}:{namespace}")
+
+
+def test_a_process_of_another_container_is_not_known_to_have_ended() -> None:
+    assert not has_ended("1234567:1:pid:[1]")
+    assert not has_ended("")
+    assert not has_ended("no mark")
+
+
+def test_a_process_that_is_not_there_has_no_mark() -> None:
+    assert process_mark(2**22 + 5) == ""

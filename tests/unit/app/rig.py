@@ -15,6 +15,7 @@ from parley.adapters.files import layout
 from parley.adapters.files.courier import FileCourier
 from parley.adapters.files.governance import GovernanceFiles
 from parley.adapters.files.inbox import FileInbox
+from parley.adapters.files.receipts.folder import FileReceipts
 from parley.adapters.files.workspace import Workspace
 from parley.app.mailbox import claims, sending
 from parley.app.mailbox.kernel import Kernel, drive
@@ -123,6 +124,7 @@ class Rig:
             is_governed=files.is_set_up,
             open_rules=lambda: (files, OacpEnvelopes(limits)),
             open_signatures=Ed25519Signatures,
+            open_receipts=lambda: FileReceipts(workspace, workspace.agent(agent)),
         )
         self.opened.append(kernel)
         return kernel

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from parley.domain.agents.agent import AgentRecord
 from parley.domain.directory.callers import Tenant
 from parley.domain.record import Expect, changed, expecting
 
@@ -31,3 +32,13 @@ def test_what_is_no_field_cannot_be_changed() -> None:
 
 def test_to_expect_a_record_is_to_expect_its_version() -> None:
     assert expecting(THING) == Expect("tenant", "x", 3)
+
+
+def test_an_expectation_holds_while_nothing_decisive_has_changed() -> None:
+    agent = AgentRecord(id="a", tenant_id="t", registered_at="", version=5, decisive=3)
+
+    assert [Expect("agent", "a", version).holds_for(agent) for version in (0, 2, 3, 4, 5, 6)] == [
+        *(False, False, True, True, True, False)
+    ]
+    assert [Expect("tenant", "x", version).holds_for(THING) for version in (0, 2, 3, 4)] == [False, False, True, False]
+    assert [Expect("tenant", "x", version).holds_for(None) for version in (0, 1)] == [True, False]

@@ -12,14 +12,19 @@ from hypothesis import strategies as st
 from parley.domain.errors.errors import Invalid
 from parley.domain.times import (
     age,
+    ages,
     ago,
     clock_time,
     format_time,
+    local_time,
     parse_duration,
     parse_moment,
     parse_past,
+    parse_shown_time,
     parse_time,
     read_foreign_time,
+    seconds_text,
+    utc_time,
 )
 from tests.samples.messages import NOW, PROPERTY
 
@@ -150,7 +155,18 @@ def test_a_moment_is_a_duration_from_now_or_a_time() -> None:
     assert parse_moment("2026-03-14T00:00:00Z", NOW) == datetime(2026, 3, 14, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("text", ["tomorrow", "0s", "999999999d", "999999999w", ""])
+def test_a_day_to_come_begins_or_ends_in_utc() -> None:
+    assert parse_moment("2026-03-14", NOW) == datetime(2026, 3, 14, tzinfo=UTC)
+    assert parse_moment(" 2026-03-14", NOW, ends=True) == datetime(2026, 3, 15, tzinfo=UTC)
+    assert parse_moment("tomorrow", NOW) == parse_moment((NOW + timedelta(days=1)).date().isoformat(), NOW)
+    assert parse_past("Yesterday", NOW, ends=True) == parse_past("today", NOW) == parse_moment("today", NOW)
+    with pytest.raises(Invalid, match="'2026-02-30' is not a day that exists"):
+        parse_moment("2026-02-30", NOW)
+    with pytest.raises(Invalid, match="further away than time goes"):
+        parse_moment("9999-12-31", NOW, ends=True)
+
+
+@pytest.mark.parametrize("text", ["someday", "0s", "999999999d", "999999999w", ""])
 def test_a_moment_beyond_all_time_is_refused(text: str) -> None:
     with pytest.raises(Invalid):
         parse_moment(text, NOW)
@@ -159,8 +175,8 @@ def test_a_moment_beyond_all_time_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("passed", "shown"),
     [
-        (timedelta(seconds=-5), "0m"),
-        (timedelta(seconds=59), "0m"),
+        (timedelta(seconds=-5), "0s"),
+        (timedelta(seconds=59), "59s"),
         (timedelta(minutes=1), "1m"),
         (timedelta(minutes=59, seconds=59), "59m"),
         (timedelta(hours=1), "1h"),
@@ -171,6 +187,19 @@ def test_a_moment_beyond_all_time_is_refused(text: str) -> None:
 )
 def test_an_age_is_short(passed: timedelta, shown: str) -> None:
     assert age(NOW - passed, NOW) == shown
+
+
+@PROPERTY
+@given(st.lists(st.timedeltas(timedelta(days=-3), timedelta(days=9))), st.integers(0, 59), st.booleans())
+def test_many_ages_are_those_of_each(passed: list[timedelta], second: int, fraction: bool) -> None:
+    now = NOW.replace(second=second)
+    times = [format_time(now - length, fraction=fraction) for length in passed]
+
+    assert ages(times, now) == [age(parse_time(time), now) for time in times]
+
+
+def test_the_last_hour_that_there_is_has_an_age() -> None:
+    assert ages(["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"], NOW) == ["0s", "739687d"]
 
 
 def test_a_leap_second_and_a_long_fraction_are_times() -> None:
@@ -217,8 +246,14 @@ def test_how_long_ago_is_said_for_people(passed: timedelta, shown: str) -> None:
 def test_a_time_of_day_has_its_day_when_it_is_another() -> None:
     now = datetime(2026, 3, 13, 14, 30, tzinfo=UTC)
 
-    assert clock_time(now.astimezone(timezone(timedelta(hours=9))), now) == "14:30:00 UTC"
-    assert clock_time(now + timedelta(days=1), now) == "2026-03-14 14:30:00 UTC"
+    tokyo = timezone(timedelta(hours=9))
+
+    assert clock_time(now.astimezone(tokyo), now, UTC) == "14:30:00"
+    assert clock_time(now, now, tokyo) == "23:30:00"
+    assert clock_time(now + timedelta(hours=1), now, tokyo) == "2026-03-14 00:30:00+09:00"
+    assert local_time(now, tokyo) == "2026-03-13 23:30:00+09:00"
+    assert local_time(now, UTC) == utc_time(now) == "2026-03-13 14:30:00Z"
+    assert parse_time(local_time(now, tokyo)) == now
 
 
 def test_a_day_is_a_period_from_its_beginning_to_its_end_in_utc() -> None:
@@ -229,3 +264,30 @@ def test_a_day_is_a_period_from_its_beginning_to_its_end_in_utc() -> None:
     assert parse_past("2h", now, ends=True) == datetime(2026, 3, 13, 12, 30, tzinfo=UTC)
     with pytest.raises(Invalid):
         parse_past("2026-02-30", now)
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-03-13 14:30:00Z", "2026-03-13 14:30:00", "2026-03-13 14:30 UTC", "2026-03-13T14:30Z"]
+)
+def test_a_time_is_read_as_it_is_shown_in_utc(text: str) -> None:
+    moment = datetime(2026, 3, 13, 14, 30, tzinfo=UTC)
+    assert parse_shown_time(text, NOW) == moment
+    assert utc_time(moment) == "2026-03-13 14:30:00Z"
+
+
+def test_a_time_without_a_day_is_one_of_today_and_what_is_no_time_is_left_to_others() -> None:
+    assert parse_shown_time("9:05", NOW) == NOW.replace(hour=9, minute=5, second=0, microsecond=0)
+    assert parse_shown_time("2026-03-13 14:30:00+01:00", NOW) is None
+    assert parse_shown_time("1h", NOW) is None
+    with pytest.raises(Invalid, match="not a moment that exists"):
+        parse_shown_time("25:00", NOW)
+
+
+def test_seconds_are_shown_to_a_tenth_and_never_as_none() -> None:
+    assert [seconds_text(seconds) for seconds in (19.9878, 30, 1.25, 0.02, 3600.0)] == [
+        "20",
+        "30",
+        "1.2",
+        "0.02",
+        "3600",
+    ]

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from parley.domain.errors.errors import DiskFull, Unavailable
+from parley.durable_files import sync_folder
 from parley.wire.proofs.audit_log import checkpoint_line, read_checkpoints
 
 if TYPE_CHECKING:
@@ -61,16 +62,9 @@ class CheckpointFiles:
                 file.flush()
                 os.fsync(file.fileno())
             if new:
-                self._sync_folder()
+                sync_folder(self._folder)
         except OSError as error:
             raise _to_parley_error(path, error) from None
-
-    def _sync_folder(self) -> None:
-        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
     def _path(self, tenant: str) -> str:
         return os.path.join(self._folder, f"{tenant}.jsonl")

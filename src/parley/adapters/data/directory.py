@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from parley.domain.errors.errors import Conflict, Forbidden, NotFound, Unavailable
 from parley.domain.errors.team import UnsafeMode
 from parley.domain.store.tables import Servers
+from parley.durable_files import replace_file, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -99,20 +100,10 @@ def _write_moved(path: str, place: str) -> None:
     mark = f"{path}{_MOVED_SUFFIX}"
     try:
         if place:
-            with open(
-                os.open(f"{mark}.new", os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb"
-            ) as file:
-                file.write(place.encode("utf-8", "surrogateescape"))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(f"{mark}.new", mark)
+            replace_file(mark, place.encode("utf-8", "surrogateescape"))
         elif os.path.exists(mark):
             os.unlink(mark)
-        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+            sync_folder(os.path.dirname(path))
     except OSError as error:
         raise Unavailable(f"{mark}: {error.strerror}") from None
 

@@ -20,6 +20,7 @@ from parley.domain.errors.errors import DiskFull, Invalid, Unavailable
 from parley.domain.hashes import digest
 from parley.domain.limits import DEFAULT_LIMITS, Limits
 from parley.domain.rules.policy import BrokenPolicy, PolicyEdit, PolicyLook, Scope, document_name
+from parley.durable_files import replace_file
 from parley.wire.files.policy import read_policy
 
 if TYPE_CHECKING:
@@ -168,17 +169,8 @@ class PolicyFiles:
 
 
 def _write(path: str, content: bytes) -> None:
-    folder, name = os.path.split(path)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    aside = os.path.join(folder, f".{name}.new")
-    with suppress(FileNotFoundError):
-        os.unlink(aside)  # of a write that was interrupted
-    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(aside, flags, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(aside, path)
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    replace_file(path, content)
 
 
 def _list_names(folder: str) -> list[str]:

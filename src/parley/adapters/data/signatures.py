@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from parley.domain.errors.errors import Invalid, Unavailable
 from parley.domain.errors.team import UnsafeMode
+from parley.durable_files import replace_file
 
 _PRIVATE = "audit.key"
 _PUBLIC = "audit.pub"
@@ -77,12 +78,12 @@ def open_signer(folder: str) -> Ed25519Signer:
     try:
         if not os.path.lexists(path):
             new_key = Ed25519PrivateKey.generate()
-            _write_durably(path, new_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+            replace_file(path, new_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         key = _read(path)
         public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         public_path = os.path.join(folder, _PUBLIC)
         if not os.path.exists(public_path) or _read_content(public_path) != public:
-            _write_durably(public_path, public)
+            replace_file(public_path, public)
     except OSError as error:
         raise Unavailable(f"{path}: {error.strerror or error}") from None
     return Ed25519Signer(key)
@@ -105,21 +106,3 @@ def _read(path: str) -> Ed25519PrivateKey:
 def _read_content(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read(_KEY_MAX_BYTES)
-
-
-def _write_durably(path: str, content: bytes) -> None:
-    """All of it or nothing, durably: half a key would be a lost key."""
-    staged = f"{path}.new"
-    if os.path.lexists(staged):
-        os.unlink(staged)  # of a start that was interrupted
-    descriptor = os.open(staged, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(staged, path)
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

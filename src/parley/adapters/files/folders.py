@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from parley.domain.errors.errors import DiskFull, Forbidden, NotFound, NotRegular, ParleyError, Unavailable
+from parley.durable_files import flush
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 # O_PATH lets others drop files into a folder that they may enter but not list; elsewhere reading is needed.
 _O_PATH: int = getattr(os, "O_PATH", os.O_RDONLY)
-_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -137,14 +137,6 @@ class Folder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def flush(fd: int) -> None:
-    """Make a file or folder durable. macOS keeps data in the drive unless it is asked with its own command."""
-    if _FULL_SYNC is None:
-        os.fsync(fd)
-    else:
-        fcntl.fcntl(fd, _FULL_SYNC)
 
 
 class os_errors:  # noqa: N801  # reads like the function it would be, and takes a third of its time

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from parley.adapters.files.folders import Folder, os_errors, to_parley_error
 from parley.adapters.files.place import candidate_names, is_temporary, place
 from parley.adapters.files.workspace import DEAD_LETTERS, LEDGER_FOLDER, PRIVATE, AgentFolder, Workspace
-from parley.adapters.files.writers import has_writer, is_unfinished
 from parley.domain.errors.errors import (
     AlreadyClaimed,
     Forbidden,
@@ -65,6 +64,8 @@ class HeldFile:
         self.owner = owner
 
     def has_writer(self) -> bool:
+        from parley.adapters.files.writers import has_writer  # a listing does not ask
+
         return has_writer(self._fd)
 
     def release(self) -> None:
@@ -315,6 +316,8 @@ class FileInbox:
             return []
 
     async def unfinished(self, names: Iterable[str], now: datetime) -> frozenset[str]:
+        from parley.adapters.files.writers import is_unfinished
+
         with self._agent.folder("inbox") as inbox:
             return frozenset(name for name in names if is_unfinished(inbox, name, now))
 

@@ -16,7 +16,7 @@ from parley.adapters.files import seeds
 from parley.adapters.files.binding import OWN_HOME
 from parley.adapters.files.folders import Folder, lock_folder, os_errors
 from parley.adapters.files.place import place
-from parley.adapters.files.profiles import PROFILE_FILE, read_fields, read_profile, register
+from parley.adapters.files.profiles import PROFILE_FILE, read_profile, read_scalars_of, register
 from parley.adapters.files.workspace import INBOX_MODE, PASSAGE, PRIVATE, AgentFolder, Workspace
 from parley.domain.errors.errors import Invalid, NameExists, NotFound, ParleyError, ProjectExists
 from parley.domain.names import agent_name, project_name
@@ -157,10 +157,10 @@ def read_card(agent: AgentFolder) -> dict[str, str]:
     """Name, runtime and description from an agent's card; without a usable card nothing."""
     try:
         with agent.open() as folder:
-            fields = read_fields(folder, _CARD_FILE) or {}
+            scalars = read_scalars_of(folder, _CARD_FILE)
     except ParleyError:
         return {}
-    return {key: value.strip() for key in _CARD_KEYS if isinstance(value := fields.get(key), str)}
+    return {key: scalars[key].strip() for key in _CARD_KEYS if key in scalars}
 
 
 def _check_arguments(project: str, agents: Iterable[str], repo: str, links: Sequence[tuple[str, str]]) -> list[str]:

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import itertools
 import os
 import stat
 from functools import cache
 from typing import TYPE_CHECKING
 
-from parley.adapters.files.folders import Folder, flush, os_errors
+from parley.adapters.files.folders import Folder, os_errors
 from parley.domain.errors.errors import NameExists
+from parley.durable_files import flush, replace_in, temporary_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,6 @@ FILE_MODE = 0o640
 _NAME_MAX_BYTES = 230
 _TMPFILE: int = getattr(os, "O_TMPFILE", 0)
 _NO_TMPFILE = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT})
-_serial = itertools.count()
 
 
 def place(
@@ -66,16 +65,9 @@ def place(
 def replace(folder: Folder, name: str, content: bytes, mode: int = 0o600) -> None:
     """Another content under a name, in one step; a file that is there keeps its mode. Not for messages."""
     before = folder.stat(name)
-    staged = temporary_name(name)
-    place(folder, staged, content, stat.S_IMODE(before.st_mode) if before else mode)
+    mode = stat.S_IMODE(before.st_mode) if before else mode
     with os_errors(f"{folder.path}/{name}"):
-        os.rename(staged, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
-    folder.sync()
-
-
-def temporary_name(name: str) -> str:
-    """A name beside `name` that does not end in .yaml, so that no reader takes it for a message."""
-    return f".{name}.{os.getpid()}-{next(_serial)}.tmp"
+        replace_in(folder.fd, name, content, mode, is_listable=folder.listable)
 
 
 def candidate_names(name: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ from parley.adapters.files.workspace import PRIVATE
 from parley.domain.errors.errors import BadConfig, NotAMapping, NotFound, NotRegular, NotText, TooLarge, Unreadable
 from parley.domain.limits import DEFAULT_LIMITS
 from parley.wire.yaml.plain import is_blank
+from parley.wire.yaml.scalars import read_scalars
 
 if TYPE_CHECKING:
     from parley.domain.message.message import Value
@@ -21,10 +22,15 @@ PROFILE_FILE = "profile.yaml"
 _FILE_MODE = 0o600
 
 
-def read_fields(folder: Folder, name: str) -> dict[str, Value] | None:
-    """The fields of a small YAML file, all scalars as text; None when there is no such file."""
+def read_scalars_of(folder: Folder, name: str) -> dict[str, str]:
+    """The top-level scalars of a small YAML file, as texts; none when there is no such file."""
     text = read_text(folder, name)
-    return None if text is None else _read_strict(text)
+    if text is None:
+        return {}
+    scalars = read_scalars(text, DEFAULT_LIMITS)
+    if scalars is None:
+        scalars = {key: value for key, value in _read_strict(text).items() if isinstance(value, str)}
+    return scalars
 
 
 def read_profile(home: Folder, agent: str) -> dict[str, object] | None:

@@ -12,19 +12,26 @@ from parley.wire.yaml.write import quoted
 if TYPE_CHECKING:
     from datetime import datetime
 
-RUNTIMES = ("claude", "codex", "cursor", "gemini")
+RUNTIMES = ("claude", "codex", "cursor", "gemini", "opencode")
 # The version of the workspace layout that OACP tools look for.
 _SPEC_VERSION = "0.5.3"
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9 ()._-]*\Z")
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null"})
 
-_STATUS_MODELS = {"claude": "unknown", "codex": "unknown", "cursor": "cursor", "gemini": "gemini"}
+_STATUS_MODELS = {
+    "claude": "unknown",
+    "codex": "unknown",
+    "cursor": "cursor",
+    "gemini": "gemini",
+    "opencode": "unknown",
+}
 _CAPABILITIES = {
     "claude": "headless mcp_tools shell_access git_ops github_cli subagents parallel_teams web_search session_memory"
     " notifications async_tasks",
     "codex": "headless shell_access git_ops github_cli subagents web_search session_memory",
     "cursor": "shell_access git_ops github_cli",
     "gemini": "mcp_tools shell_access git_ops github_cli web_search browser session_memory",
+    "opencode": "headless mcp_tools shell_access git_ops github_cli subagents session_memory",
 }
 _KINDS = "task_request question notification handoff review_request review_feedback review_lgtm follow_up"
 _MORE_KINDS = "handoff_complete review_addressed brainstorm_request brainstorm_followup"

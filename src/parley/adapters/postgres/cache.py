@@ -7,6 +7,7 @@ higher one in the head row reads the journal first; so does a request that is to
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -40,8 +41,14 @@ class Note(msgspec.Struct, array_like=True):
     others: bool = False
     # Row number, intent, last seq, count, last time and floor of those channels that are still there.
     channel_counters: dict[str, tuple[int, str, int, int, str, int]] = {}
+    # Whether its records move the generation of the tenant; a node of before 0.7 does not say.
+    moves_generation: bool = True
+    # Tells the group from others: who lost the connection finds out by it whether the group was committed.
+    mark: str = ""
 
 
+# Each node counts its own generations, and gives no number twice: a tenant may be forgotten and read again.
+_GENERATIONS = itertools.count(1)
 encode_note = msgspec.json.Encoder().encode
 decode_note = msgspec.json.Decoder(Note).decode
 
@@ -52,6 +59,7 @@ class TenantCache:
     __slots__ = (
         "budgets",
         "channel_counters",
+        "generation",
         "head",
         "id",
         "lock",
@@ -78,6 +86,8 @@ class TenantCache:
         # Held by the one that advances the revision: a transaction of this node, or a journal read.
         self.lock = asyncio.Lock()
         self.records: dict[RecordKey, Record | None] = {}
+        # See `domain.store.ground`.
+        self.generation = next(_GENERATIONS)
         self.channel_counters: dict[str, ChannelCounters] = {}
         self.sides: dict[str, SideHead] = {}
         self.budgets: dict[BudgetKey, int] = {}
@@ -103,6 +113,7 @@ class TenantCache:
 
     def clear(self) -> None:
         """Drop everything."""
+        self.generation = next(_GENERATIONS)
         self.readers.clear()
         self.records.clear()
         self.channel_counters.clear()
@@ -116,13 +127,13 @@ class TenantCache:
 
     def apply_own(self, note: Note) -> None:
         """Advance after a commit of this node, which notifies the watchers itself."""
-        self.head = Head(self.number, *note.head)
+        self._advance(note)
         self.revision += 1
         self.notified_position = self.head.position
 
     def apply_other(self, revision: int, note: Note) -> None:
         """Advance after a commit of another node; what it changed is read again when needed."""
-        self.head = Head(self.number, *note.head)
+        self._advance(note)
         self.revision = revision
         self.unnotified.append(note)
         for kind, record_id in note.records:
@@ -133,6 +144,11 @@ class TenantCache:
             self.channel_counters[channel_id] = ChannelCounters(number, intent, seq, Tally(count, last_at, floor))
         if note.others:
             self.clear_others()
+
+    def _advance(self, note: Note) -> None:
+        self.head = Head(self.number, *note.head)
+        if note.moves_generation and note.records:
+            self.generation = next(_GENERATIONS)
 
     def trim(self) -> None:
         """Clear a table of the cache that is over its limit; it is read again when needed."""

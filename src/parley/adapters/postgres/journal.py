@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from parley.adapters.postgres.cache import HEAD, Note, TenantCache, decode_note
 from parley.adapters.postgres.connect import FAILURES, TIMEOUT_SECONDS, lost_connection_errors
+from parley.adapters.postgres.nodes import Announcements
 from parley.adapters.postgres.reads import read_feed
 from parley.domain.errors.errors import ParleyError, Unavailable
 from parley.domain.store.changes import Committed
 from parley.wire import rows
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 
     import asyncpg
 
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
     Page = tuple[tuple[Post, ...], tuple[Event, ...]]
     Fetch = Callable[..., Awaitable[list[asyncpg.Record]]]
+    # The numbers of tenants whose revisions are asked for, and who waits for them.
+    Requests = list[tuple[set[int], asyncio.Future[dict[int, int]]]]
 
 _log = logging.getLogger("parley.postgres")
 POLL_SECONDS = 0.5
@@ -41,8 +45,6 @@ CHANNEL = "parley"
 _TENANTS_LIMIT = 10_000
 _PAGE = 1_000
 _NOTIFY_BATCH = 500
-# A notification holds 8,000 bytes.
-_ANNOUNCEMENTS_LIMIT = 80
 _JOURNAL = "SELECT revision, document FROM journal WHERE tenant = $1 AND revision > $2 ORDER BY revision LIMIT $3"
 _RECORDS = (
     "SELECT record.kind, record.id, version, document FROM record"
@@ -50,6 +52,13 @@ _RECORDS = (
     " WHERE tenant = $1"
 )
 _NOTHING: Page = ((), ())
+_TOO_SLOW = "the database takes too long to say what is new"
+_REVISIONS = "SELECT number, revision FROM tenant WHERE number = ANY($1)"
+# Nothing is stored with a notification, so nobody waits for the disk. It goes with the next question, if there is one.
+_NOTIFY = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
+_NOTIFY_AND_REVISIONS = (
+    f"WITH told AS MATERIALIZED ({_NOTIFY}) {_REVISIONS.replace('$1', '$3')} AND (SELECT count(*) FROM told) > 0"
+)
 
 
 class _Watcher:
@@ -70,17 +79,17 @@ class Follower:
     """Keeps the tenant caches of this node current with the journal, and notifies watchers."""
 
     def __init__(self, sessions: Sessions, kinds: dict[str, type[Record]]) -> None:
-        self._sessions = sessions
+        self.sessions = sessions
         self.kinds = kinds
         self._caches: dict[str, TenantCache] = {}
         self._by_number: dict[int, TenantCache] = {}
         self._loading: dict[str, asyncio.Future[TenantCache | None]] = {}
         self._watchers: list[_Watcher] = []
         # Who asks for a revision waits for the next question, which is asked when the one before is answered.
-        self._revision_requests: list[tuple[set[int], asyncio.Future[dict[int, int]]]] = []
-        self._revision_task: asyncio.Task[None] | None = None
-        self._announcements: dict[str, int] = {}
-        self._notifier: asyncio.Task[None] | None = None
+        self._revision_requests: Requests = []
+        self._revision_timer: asyncio.TimerHandle | None = None
+        self._asking: asyncio.Task[None] | None = None
+        self._announcements = Announcements(self._start_asking)
         self._tasks: list[asyncio.Task[None]] = []
         self._pull_tasks: dict[str, asyncio.Task[None]] = {}
         # The highest announced revision not read yet, for watched tenants.
@@ -95,7 +104,8 @@ class Follower:
 
     async def close(self) -> None:
         tasks: list[asyncio.Future[Any]] = [*self._tasks, *self._pull_tasks.values(), *self._loading.values()]
-        tasks += [task for task in (self._revision_task, self._notifier) if task is not None]
+        tasks += [self._asking] if self._asking is not None else []
+        self._announcements.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -155,7 +165,7 @@ class Follower:
         return await asyncio.shield(loading)
 
     async def _load(self, tenant: str) -> TenantCache | None:
-        head_rows = await self._sessions.fetch("", f"SELECT {HEAD} FROM tenant WHERE id = $1", tenant)
+        head_rows = await self.sessions.fetch("", f"SELECT {HEAD} FROM tenant WHERE id = $1", tenant)
         return self.add_cache(head_rows[0]) if head_rows else None
 
     def add_cache(self, row: asyncpg.Record) -> TenantCache:
@@ -202,34 +212,52 @@ class Follower:
 
     # ------------------------------------------------------------------ catching up
 
-    async def catch_up(self, tenants: Iterable[str]) -> None:
+    async def catch_up(self, tenants: Collection[str]) -> None:
         """See to it that what is known of these tenants is not older than this call."""
-        try:
-            # For all of it: who waits behind others for the same journal does not wait longer than they did.
-            async with asyncio.timeout(TIMEOUT_SECONDS):
+        # For all of it: who waits behind others for the same journal does not wait longer than they did.
+        end = asyncio.get_running_loop().time() + TIMEOUT_SECONDS
+        caches = [cache for tenant in tenants if (cache := self.find_cache(tenant)) is not None]
+        if len(caches) < len(tenants):
+            async with _until(end):
                 caches = [cache for tenant in tenants if (cache := await self.get_cache(tenant)) is not None]
-                revisions = await self._fetch_revisions({cache.number for cache in caches}) if caches else {}
-                for cache in caches:
-                    target = revisions.get(cache.number, 0)
-                    if target > cache.revision or cache.unnotified:
-                        await self.pull(cache, target)
-        except TimeoutError:
-            raise Unavailable("the database takes too long to say what is new") from None
+        if not caches:
+            return
+        revisions = await self._fetch_revisions({cache.number for cache in caches})
+        for cache in caches:
+            target = revisions.get(cache.number, 0)
+            if target > cache.revision or cache.unnotified:
+                async with _until(end):
+                    await self.pull(cache, target)
 
     async def _fetch_revisions(self, numbers: set[int]) -> dict[int, int]:
-        answer: asyncio.Future[dict[int, int]] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[dict[int, int]] = loop.create_future()
+        if not self._revision_requests:
+            # One timer for all that share a question: a timer for each request costs more than the rest of it.
+            self._revision_timer = loop.call_later(TIMEOUT_SECONDS, self._give_up, self._revision_requests)
         self._revision_requests.append((numbers, answer))
-        if self._revision_task is None or self._revision_task.done():
-            self._revision_task = asyncio.ensure_future(self._answer_requests())
+        self._start_asking()
         return await answer
 
-    async def _answer_requests(self) -> None:
-        while self._revision_requests:
+    def _start_asking(self) -> None:
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.ensure_future(self._ask())
+
+    def _give_up(self, requests: Requests) -> None:
+        """Fail the requests that share a question: it was not answered in time."""
+        for _, answer in requests:
+            if not answer.done():
+                answer.set_exception(Unavailable(_TOO_SLOW))
+
+    async def _ask(self) -> None:
+        """Ask for the revisions that are waited for, and tell the other nodes what was committed here."""
+        while self._revision_requests or self._announcements:
             requests, self._revision_requests = self._revision_requests, []
-            numbers = set().union(*[numbers for numbers, _ in requests])
-            query = "SELECT number, revision FROM tenant WHERE number = ANY($1)"
+            timer, self._revision_timer = self._revision_timer, None
+            numbers = list(set().union(*[numbers for numbers, _ in requests]))
+            payload = self._announcements.take()
             try:
-                revisions = {row[0]: row[1] for row in await self._sessions.fetch("", query, list(numbers))}
+                revisions = await self._fetch_and_notify(numbers, payload)
             except ParleyError as error:
                 self._fail_requests(requests, error)
             except asyncio.CancelledError:
@@ -239,10 +267,26 @@ class Follower:
                 for _, answer in requests:
                     if not answer.done():
                         answer.set_result(revisions)
+            finally:
+                if timer is not None:
+                    timer.cancel()
 
-    def _fail_requests(
-        self, requests: list[tuple[set[int], asyncio.Future[dict[int, int]]]], error: ParleyError
-    ) -> None:
+    async def _fetch_and_notify(self, numbers: list[int], payload: str) -> dict[int, int]:
+        if payload:
+            # Not in the transaction that commits: there it would hold a lock that all of them need.
+            query, values = (
+                (_NOTIFY_AND_REVISIONS, (CHANNEL, payload, numbers)) if numbers else (_NOTIFY, (CHANNEL, payload))
+            )
+            try:
+                found = await self.sessions.fetch("", query, *values)
+                return {row[0]: row[1] for row in found} if numbers else {}
+            except ParleyError as error:
+                _log.debug("other nodes were not notified", extra={"action": "notify", "code": error.code})
+                if not numbers:
+                    return {}
+        return {row[0]: row[1] for row in await self.sessions.fetch("", _REVISIONS, numbers)}
+
+    def _fail_requests(self, requests: Requests, error: ParleyError) -> None:
         """Fail these requests and those queued behind them, which would fail the same way."""
         queued, self._revision_requests = self._revision_requests, []
         for _, answer in requests + queued:
@@ -259,7 +303,7 @@ class Follower:
 
     def _bind_fetch(self, scope: str) -> Fetch:
         async def fetch(query: str, *values: Any) -> list[asyncpg.Record]:  # noqa: ANN401  # as the driver
-            return await self._sessions.fetch(scope, query, *values)
+            return await self.sessions.fetch(scope, query, *values)
 
         return fetch
 
@@ -337,23 +381,9 @@ class Follower:
 
     # ------------------------------------------------------------------ wake-ups
 
-    def announce(self, cache: TenantCache) -> None:
-        """Tell the other nodes how far a tenant has come; many in one notification."""
-        self._announcements[cache.id] = cache.revision
-        if self._notifier is None or self._notifier.done():
-            self._notifier = asyncio.ensure_future(self._send_announcements())
-
-    async def _send_announcements(self) -> None:
-        while self._announcements:
-            announcements = list(self._announcements.items())[:_ANNOUNCEMENTS_LIMIT]
-            for tenant, _ in announcements:
-                del self._announcements[tenant]
-            payload = ",".join([f"{tenant}:{revision}" for tenant, revision in announcements])
-            try:
-                # Not in the transaction that commits: there it would hold a lock that all of them need.
-                await self._sessions.fetch("", "SELECT pg_notify($1, $2)", CHANNEL, payload)
-            except ParleyError as error:
-                _log.debug("other nodes were not notified", extra={"action": "notify", "code": error.code})
+    def announce(self, cache: TenantCache, *, more_follows: bool = False) -> None:
+        """Tell the other nodes how far a tenant has come: while more follows, now and then for many commits."""
+        self._announcements.add(cache.id, cache.revision, more_follows=more_follows)
 
     def _on_notification(self, payload: str) -> None:
         """A node has said how far tenants have come."""
@@ -399,7 +429,7 @@ class Follower:
         """Hear notifications; a connection that is lost is made again."""
         while True:
             try:
-                connection = await self._sessions.open_connection(f"{self._sessions.name} listens")
+                connection = await self.sessions.open_connection(f"{self.sessions.name} listens")
                 ended = asyncio.Event()
                 connection.add_termination_listener(lambda *_, ended=ended: ended.set())
                 try:
@@ -423,12 +453,22 @@ class Follower:
                 numbers = list(self._by_number)
                 for start in range(0, max(1, len(numbers)), _PAGE):
                     query = "SELECT id, revision FROM tenant WHERE number = ANY($1)"
-                    for row in await self._sessions.fetch("", query, numbers[start : start + _PAGE]):
+                    for row in await self.sessions.fetch("", query, numbers[start : start + _PAGE]):
                         self._wake(row[0], row[1])
                 self._set_reachable(None)
             except ParleyError as error:
                 self._set_reachable(error if isinstance(error, Unavailable) else Unavailable(error.message))
             await asyncio.sleep(POLL_SECONDS)
+
+
+@asynccontextmanager
+async def _until(end: float) -> AsyncIterator[None]:
+    """`Unavailable` when this is not done at that moment."""
+    try:
+        async with asyncio.timeout_at(end):
+            yield
+    except TimeoutError:
+        raise Unavailable(_TOO_SLOW) from None
 
 
 async def _check_alive(connection: asyncpg.Connection[asyncpg.Record], ended: asyncio.Event) -> None:

@@ -1,4 +1,4 @@
-"""The nodes of one database: leases by its clock, how each node is, and how the database is."""
+"""The nodes of one database: leases by its clock, how each node and the database are, what nodes tell each other."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ import msgspec
 
 from parley.adapters.postgres.sessions import ALL_TENANTS
 from parley.domain.errors.errors import Unavailable
-from parley.domain.store.node import LEASE_SECONDS, SILENT_SECONDS, Node, Replica, StoreReport
+from parley.domain.store.node import LEASE_SECONDS, SILENT_SECONDS, Node, NodeSample, Replica, StoreReport
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from parley.adapters.postgres.store import PostgresTeamStore
 
 _log = logging.getLogger("parley.postgres")
 # A node that has been silent for longer is not listed.
 _GONE_SECONDS = 3_600
+# Least time between two notifications, while commits follow one another: each of them wakes every node.
+_ANNOUNCE_SECONDS = 0.02
+# A notification holds 8,000 bytes.
+_ANNOUNCED_TENANTS = 80
 _LEASE = (
     "INSERT INTO lease VALUES ($1, $2, clock_timestamp() + $3 * interval '1 second')"
     " ON CONFLICT (work) DO UPDATE SET holder = excluded.holder, until = excluded.until"
@@ -170,5 +176,50 @@ class PostgresNodes:
 def _to_node(document: bytes, seconds_silent: float) -> Node:
     fields: dict[str, Any] = msgspec.json.decode(document)
     node_fields = {name: fields[name] for name in Node._fields if name in fields}
-    node = Node(**{**node_fields, "leads": tuple(fields.get("leads", ())), "seen": max(0.0, seconds_silent)})
+    # A newer version may say more of each step.
+    known = len(NodeSample._fields)
+    lists = {
+        "leads": tuple(fields.get("leads", ())),
+        "history": tuple([NodeSample(*sample[:known]) for sample in fields.get("history", ())]),
+    }
+    node = Node(**{**node_fields, **lists, "seen": max(0.0, seconds_silent)})
     return node._replace(leads=()) if node.silent else node  # what it led, another leads by now
+
+
+class Announcements:
+    """Revisions of tenants that have to be announced; `send` is called when that is due."""
+
+    def __init__(self, send: Callable[[], None]) -> None:
+        self._send = send
+        self._revisions: dict[str, int] = {}
+        self._sent_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._revisions)
+
+    def add(self, tenant: str, revision: int, *, more_follows: bool = False) -> None:
+        """Announce a revision: at once, or with the next ones when more follows and others were announced just now."""
+        self._revisions[tenant] = revision
+        loop = asyncio.get_running_loop()
+        if not more_follows or loop.time() >= self._sent_at + _ANNOUNCE_SECONDS:
+            self._sent_at = loop.time()
+            self._send()
+        elif self._timer is None:
+            self._timer = loop.call_at(self._sent_at + _ANNOUNCE_SECONDS, self._send_late)
+
+    def take(self) -> str:
+        """The next notification, or "": its tenants count as announced."""
+        announced = list(self._revisions.items())[:_ANNOUNCED_TENANTS]
+        for tenant, _ in announced:
+            del self._revisions[tenant]
+        return ",".join([f"{tenant}:{revision}" for tenant, revision in announced])
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _send_late(self) -> None:
+        self._timer = None
+        self._sent_at = asyncio.get_running_loop().time()
+        self._send()

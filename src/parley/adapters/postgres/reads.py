@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from parley.adapters.postgres.journal import Fetch
-    from parley.domain.store.changes import AuditQuery, ErasableMessage, ErasureQuery, FeedScope
+    from parley.domain.store.changes import (
+        AuditQuery,
+        ChannelQuery,
+        ErasableMessage,
+        ErasureQuery,
+        FeedScope,
+        RecordQuery,
+        UnansweredQuery,
+    )
 
 # Maximum bytes of a feed page: each stream holds one until its reader has taken it.
 FEED_BYTES = 4 * 1024 * 1024
@@ -43,11 +51,36 @@ PAGE = (
     " CASE WHEN $1 = '' OR ($1 = sender AND recipients IS NOT NULL) THEN addressee ELSE $1 END"
     " WHERE post.channel = (SELECT number FROM place) AND post.seq > $4 AND post.seq > (SELECT floor FROM place)"
     " AND ($1::text = '' OR sender = $1 OR (recipients IS NULL AND post.number > $5)"
-    " OR strpos(recipients, ',' || $1 || ',') > 0) AND state <> 'expired' AND (expires_at = '' OR expires_at > $6)"
+    " OR strpos(recipients, ',' || $1 || ',') > 0) AND state <> 'expired'"
+    " AND (expires_at = '' OR expires_at > $6 OR answered)"
     " AND ($7::text = '' OR recipients IS NULL OR strpos(recipients, ',' || $7 || ',') > 0)"
-    " AND ($8::text = '' OR created_at > $8) AND (post.number + 0) <= $10 ORDER BY post.seq LIMIT $9"
+    " AND ($8::text = '' OR created_at > $8) AND (post.number + 0) <= $10 AND post.seq < $11 ORDER BY post.seq LIMIT $9"
 )
 PAGE_NEWEST = PAGE.replace("ORDER BY post.seq", "ORDER BY post.seq DESC")
+# As the index on conversations says it.
+_MENTIONS = 'position(\'"conversation_id":"\'::bytea IN metadata) > 0'
+_NAMED = f"FROM post WHERE parley_conversation(metadata) = $3 AND exchange = '' AND {_MENTIONS} AND number < $2"
+# Messages of its exchanges, those that name it, and answers to these.
+CONVERSATION = (
+    f"{POSTS} post.number IN (SELECT number FROM post WHERE exchange = ANY($7::text[]) AND exchange <> ''"
+    f" AND number > $1 AND number < $2 UNION SELECT number {_NAMED} AND number > $1 UNION SELECT number FROM post"
+    f" WHERE in_reply_to IN (SELECT id {_NAMED} AND number > $6) AND in_reply_to <> '' AND exchange = ''"
+    " AND (number + 0) > $1 AND (number + 0) < $2)"
+    " AND post.seq > tally.floor AND state <> 'expired' AND (expires_at = '' OR expires_at > $4 OR answered)"
+    " ORDER BY post.number LIMIT $5"
+)
+CONVERSATION_NEWEST = CONVERSATION.replace("ORDER BY post.number", "ORDER BY post.number DESC")
+MARKS = (
+    f"SELECT {rows.MARK} FROM post JOIN tally ON tally.number = post.channel"
+    f" WHERE post.number > $1 AND post.number < $2 AND {_MENTIONS} AND post.seq > tally.floor ORDER BY post.number DESC"
+)
+# A channel in which nobody has spoken was active when it was created.
+_CHANNELS = (
+    "SELECT version, document, count, last_at, floor FROM (SELECT version, document, record.id AS id, count, last_at,"
+    " floor, coalesce(nullif(last_at, ''), convert_from(document, 'UTF8')::json ->> 'created_at') COLLATE \"C\""
+    " AS active_at FROM record LEFT JOIN tally ON tally.id = record.id AND tally.tenant = record.tenant"
+    " WHERE {conditions}) AS channel WHERE {bound} ORDER BY active_at DESC, id DESC LIMIT {limit}"
+)
 OLDEST_REQUEST = (
     "SELECT MIN(post.number) FROM post JOIN tally ON tally.number = post.channel"
     f" WHERE {_IN_TENANT} AND addressee = $3 AND pattern = 'request' AND NOT answered AND state <> 'expired'"
@@ -100,11 +133,11 @@ _SCOPE_POST = (
 _IN_CHANNELS = (
     "unnest($4::text[], $5::bigint[]) AS scope (id, since)"
     " JOIN tally ON tally.tenant = $3 AND tally.id = scope.id CROSS JOIN LATERAL"
-    " (SELECT post.number, octet_length(payload) AS size, state, expires_at FROM post"
+    " (SELECT post.number, octet_length(payload) AS size, state, expires_at, answered FROM post"
     f" WHERE post.channel = tally.number AND {_SCOPE_POST.format(since='scope.since')} OFFSET 0) AS post"
 )
 _IN_TENANT = (
-    "(SELECT post.number, octet_length(payload) AS size, state, expires_at"
+    "(SELECT post.number, octet_length(payload) AS size, state, expires_at, answered"
     " FROM post JOIN tally ON tally.number = post.channel WHERE post.number > $1 AND post.number <= $2"
     f" AND $3::bigint > 0 AND $4::text[] IS NULL AND $5::bigint[] IS NULL AND {_SCOPE_POST.format(since='0')}) AS post"
 )
@@ -153,6 +186,28 @@ def bounded_events(query: str, order: str, limit: str) -> str:
     return f"SELECT * FROM ({bounded} ORDER BY {order} LIMIT {limit}) AS page WHERE before < {FEED_BYTES}"
 
 
+def records_query(kind: str, query: RecordQuery, columns: str) -> tuple[str, list[object]]:
+    """The question for records of a kind in the tenant with the number $1, and the values after that."""
+    values: list[object] = [kind]
+    conditions = ["tenant = $1", "kind = $2"]
+    for column, test, value in query.conditions(_record_field):
+        values.append(value)
+        conditions.append(f"{column} {test} ${len(values) + 1}::text")
+    order = [f'{_record_field(query.order)} COLLATE "C"', "id"] if query.order else ["id"]
+    if query.after[1]:
+        places = [f"${len(values) + 2 + index}::text" for index in range(len(order))]
+        values += query.after[-len(order) :]
+        conditions.append(f"({', '.join(order)}) {'<' if query.newest else '>'} ({', '.join(places)})")
+    ordered = ", ".join([f"{column}{' DESC' if query.newest else ''}" for column in order])
+    values.append(query.limit)
+    which = " AND ".join(conditions)
+    return f"SELECT {columns} FROM record WHERE {which} ORDER BY {ordered} LIMIT ${len(values) + 1}", values
+
+
+def _record_field(path: str) -> str:
+    return f"(convert_from(document, 'UTF8')::json #>> '{{{path.replace('.', ',')}}}')"
+
+
 async def read_feed(fetch: Fetch, tenant: int, after: int, through: int, limit: int) -> tuple[list[FeedItem], int]:
     """What was said and happened after a position, in order, and up to where that goes: not more than a lot of text."""
     low = tenant << rows.SHIFT
@@ -167,6 +222,33 @@ async def read_feed(fetch: Fetch, tenant: int, after: int, through: int, limit: 
     if len(items) >= limit:
         last = min(last, items[limit - 1].position)
     return [item for item in items[:limit] if item.position <= last], last
+
+
+def channels_query(query: ChannelQuery) -> tuple[str, list[object]]:
+    """The question for channels of the tenant of the first value, and the other values."""
+    conditions, values = ["record.tenant = $1", "record.kind = 'channel'"], list[object]()
+
+    def add(condition: str, value: object) -> None:
+        values.append(value)
+        conditions.append(condition.format(f"${len(values) + 1}"))
+
+    if query.intent_id:
+        add("record.parent = {}", query.intent_id)
+    if query.channels is not None:
+        add("record.id = ANY({}::text[])", list(query.channels))
+    if query.member:
+        add("position({}::bytea IN document) > 0", f'"agent":"{query.member}"'.encode())
+    if query.status:
+        # One whose time to live may be over is closed before its record says so.
+        add("(convert_from(document, 'UTF8')::json ->> 'status' = {0} OR ({0} = 'closed' AND due <> ''))", query.status)
+    values.append(query.active_since)
+    bound = f"active_at >= ${len(values) + 1}"
+    if query.before[0]:
+        bound += f" AND (active_at, id) < (${len(values) + 2}, ${len(values) + 3})"
+        values += query.before
+    values.append(query.limit)
+    sql = _CHANNELS.format(conditions=" AND ".join(conditions), bound=bound, limit=f"${len(values) + 1}")
+    return sql, values
 
 
 async def find_positions(
@@ -213,7 +295,7 @@ async def search(
     low = tenant << rows.SHIFT
     sql = (
         f"SELECT post.number, size FROM {_source(scope)} WHERE state <> 'expired'"
-        " AND (expires_at = '' OR expires_at > $8) ORDER BY (post.number + 0) DESC LIMIT $9"
+        " AND (expires_at = '' OR expires_at > $8 OR answered) ORDER BY (post.number + 0) DESC LIMIT $9"
     )
     folded_text = text.casefold()
     found: list[int] = []
@@ -279,6 +361,9 @@ def is_cut_off(page: list[Any], column: int) -> bool:
     return sum([len(row[column]) for row in page]) >= FEED_BYTES
 
 
+AUDIT_HASHES = "SELECT hash FROM audit WHERE place > $1 AND place <= $2 ORDER BY place"
+
+
 def audit_query(tenant: int, query: AuditQuery) -> tuple[str, list[object]]:
     """The question for a page of the audit log, and its values."""
     low = tenant << rows.SHIFT
@@ -318,3 +403,50 @@ def _document_field(name: str) -> str:
 def is_slow(query: AuditQuery) -> bool:
     """Whether every entry has to be read for it."""
     return bool(query.action or query.outcome or query.conversation_id or query.or_actor)
+
+
+_WAITING_REQUESTS = "(state <> 'expired' AND (expires_at = '' OR expires_at > $3))"
+_LATE_REQUESTS = (
+    "(expires_at <> '' AND expires_at <= $3 AND NOT EXISTS (SELECT 1 FROM record WHERE record.tenant = $1 >> 40"
+    " AND record.kind = 'request' AND record.id = post.id"
+    " AND convert_from(record.document, 'UTF8')::json ->> 'withdrawn_at' <> ''))"
+)
+# By the index of requests without an answer, whatever their place: they are few.
+_UNANSWERED = (
+    "post JOIN tally ON tally.number = post.channel WHERE (post.number + 0) > $1 AND (post.number + 0) <= $2"
+    " AND post.seq > tally.floor AND pattern = 'request' AND NOT answered AND {states}"
+    " AND ($4::text[] IS NULL OR sender = ANY ($4) OR string_to_array(recipients, ',') && $4::text[])"
+    " AND ($5::text = '' OR sender = $5 OR addressee = $5 OR strpos(recipients, ',' || $5 || ',') > 0)"
+    " AND ($6::text = '' OR tally.id = $6) AND created_at >= $7"
+)
+
+
+def unanswered_query(tenant: int, head: int, query: UnansweredQuery) -> tuple[str, list[object]]:
+    """The question for a page of unanswered requests up to a position, and its values."""
+    low = tenant << rows.SHIFT
+    high = low + head
+    if query.after and query.newest:
+        high = min(high, low + query.after - 1)
+    elif query.after:
+        low += query.after
+    direction = " DESC" if query.newest else ""
+    sql = f"SELECT {rows.POST} FROM {_unanswered(query)} ORDER BY post.number{direction} LIMIT $8"
+    return sql, [low, high, *_unanswered_values(query), query.limit]
+
+
+def unanswered_count_query(tenant: int, head: int, query: UnansweredQuery) -> tuple[str, list[object]]:
+    """The question for their number by recipients, and its values."""
+    low = tenant << rows.SHIFT
+    sql = f"SELECT recipients, count(*)::int FROM {_unanswered(query)} GROUP BY recipients"
+    return sql, [low, low + head, *_unanswered_values(query)]
+
+
+def _unanswered(query: UnansweredQuery) -> str:
+    states = [_WAITING_REQUESTS] if query.waiting else []
+    states += [_LATE_REQUESTS] if query.late else []
+    return _UNANSWERED.format(states=f"({' OR '.join(states)})")
+
+
+def _unanswered_values(query: UnansweredQuery) -> list[object]:
+    viewers = None if query.viewers is None else list(query.viewers)
+    return [query.now, viewers, query.agent, query.channel_id, query.since]

@@ -5,12 +5,13 @@ What is known of a tenant is true, because the journal was read after the lock w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.adapters.postgres.cache import UNKNOWN
 from parley.domain.audit.entry import SideHead
 from parley.domain.channel.channel import Channel, Tally
 from parley.domain.channel.post import ERASED, PostState
+from parley.domain.directory.callers import NO_TENANT
 from parley.domain.store.transaction import FREE, ChannelCounters, name_key
 from parley.wire import rows
 
@@ -34,15 +35,32 @@ _BY_TWO = "unnest($1::bigint[], $2::text[]) AS wanted (tenant, {})"
 UNERASED = "SELECT 1 FROM post WHERE id = ANY($1) AND number >> 40 = $2 AND metadata <> $3 ORDER BY number FOR UPDATE"
 
 
+class KnownKeys(NamedTuple):
+    """What the node knows of the keys when it decides: the row number of their tenant, its revision and generation.
+
+    The commit compares the revision. Without a row number they are not known: whoever was admitted by them is again.
+    """
+
+    number: int = 0
+    revision: int = 0
+    generation: int = 0
+
+
+UNKNOWN_KEYS = KnownKeys()
+
+
 class PostgresSource:
     """See `domain.store.transaction.TransactionSource`: what was asked for, and what is known.
 
     What is known is noted when it is looked for: it may be forgotten while the rest is asked for.
     """
 
-    def __init__(self, caches: dict[str, TenantCache], kinds: dict[str, type[Record]]) -> None:
+    def __init__(
+        self, caches: dict[str, TenantCache], kinds: dict[str, type[Record]], keys: KnownKeys = UNKNOWN_KEYS
+    ) -> None:
         self._caches = caches
         self._kinds = kinds
+        self._keys = keys
         self._records: dict[RecordKey, Record | None] = {}
         self._channel_counters: dict[tuple[str, str], ChannelCounters] = {}
         self._sides: dict[SideKey, SideHead] = {}
@@ -57,14 +75,16 @@ class PostgresSource:
 
     # ------------------------------------------------------------------ asking
 
-    async def load(self, batch: Sequence[TeamChanges], fetch: Fetch) -> None:
-        """Load everything that these commits need and that is not cached."""
+    async def load(self, batch: Sequence[TeamChanges], fetch: Fetch, *, keys_are_checked: bool = False) -> None:
+        """Load everything that these commits need and that is not cached. Who lets the commit itself check that
+        idempotency keys are unused need not ask for them.
+        """
         await self._load_records(batch, fetch)
         await self._load_names(batch, fetch)
         await self._load_places(batch, fetch)
         await self._load_chains(batch, fetch)
-        scopes = [changes.saved.scope for changes in batch if changes.saved is not None and not changes.saved.answer]
-        if scopes:
+        scopes = reserved_keys(batch)
+        if scopes and not keys_are_checked:
             result = await fetch("SELECT scope FROM saved WHERE scope = ANY($1)", scopes)
             self._saved = {row[0] for row in result}
         new = sum(
@@ -87,8 +107,14 @@ class PostgresSource:
 
     async def _load_records(self, batch: Sequence[TeamChanges], fetch: Fetch) -> None:
         keys: dict[RecordKey, None] = {}
+        # Where no record changes in this transaction, a ground of the same generation holds without a look at it.
+        changes_records = any(changes.puts or changes.drops for changes in batch)
         for changes in batch:
             tenant = changes.tenant
+            ground = changes.ground
+            if ground is not None and (changes_records or ground.generation != self.generation(tenant)):
+                for expect in ground.expects:
+                    keys[tenant, expect.kind, expect.id] = None
             for expect in changes.expects:
                 keys[tenant, expect.kind, expect.id] = None
             for record in (*changes.puts, *changes.drops):
@@ -236,11 +262,22 @@ class PostgresSource:
 
     # ------------------------------------------------------------------ answering
 
+    def kept_messages(self, tenant: str, channel_id: str) -> int:
+        """How many messages a channel keeps; 0 when nothing was said in it, so that nobody asked."""
+        channel = self._records.get((tenant, Channel.kind, channel_id))
+        return channel.options.max_messages if isinstance(channel, Channel) else 0
+
     def head(self, tenant: str) -> Head:
         return self._caches[tenant].head
 
     def record(self, key: RecordKey) -> Record | None:
         return self._records[key]
+
+    def generation(self, tenant: str) -> int:
+        cache = self._caches.get(tenant)
+        if cache is None:
+            return self._keys.generation if tenant == NO_TENANT else 0
+        return cache.generation
 
     def holder(self, name: NameKey) -> str:
         return self._names.get(name, FREE)
@@ -273,6 +310,11 @@ class PostgresSource:
     def unerased(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
         del tenant, messages  # only one commit of a transaction asks for it
         return self._unerased
+
+
+def reserved_keys(batch: Sequence[TeamChanges]) -> list[str]:
+    """The idempotency keys that these commits use, and that nobody may have used before."""
+    return [changes.saved.scope for changes in batch if changes.saved is not None and not changes.saved.answer]
 
 
 def counters_from_row(row: Iterable[Any]) -> ChannelCounters:

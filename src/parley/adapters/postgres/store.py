@@ -41,7 +41,19 @@ if TYPE_CHECKING:
     from parley.domain.channel.feed import FeedItem
     from parley.domain.channel.post import Post
     from parley.domain.record import Record
-    from parley.domain.store.changes import AuditQuery, Committed, ErasableMessage, ErasureQuery, FeedScope, Query
+    from parley.domain.store.changes import (
+        AuditQuery,
+        ChannelQuery,
+        Committed,
+        ConversationMark,
+        ConversationQuery,
+        ErasableMessage,
+        ErasureQuery,
+        FeedScope,
+        Query,
+        RecordQuery,
+        UnansweredQuery,
+    )
 
 R = TypeVar("R", bound="Record")
 
@@ -93,6 +105,7 @@ class PostgresTeamStore:
         self.follower = Follower(self.sessions, kinds)
         self.writer = PostgresWriter(self.sessions, self.follower, lanes)
         self.commit = self.writer.commit
+        self.submit = self.writer.submit
         self._kinds = kinds
         self._search_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._pruned_at = 0.0
@@ -112,10 +125,19 @@ class PostgresTeamStore:
     ) -> Callable[[], None]:
         return self.follower.watch(watcher, needs, on_lost)
 
+    @property
+    def is_current(self) -> bool:
+        """Other nodes write, too."""
+        return False
+
     async def catch_up(self, *tenants: str) -> None:
         await self.follower.catch_up(tenants)
 
     # ------------------------------------------------------------------ records
+
+    def generation(self, tenant: str) -> int:
+        cache = self.follower.find_cache(tenant)
+        return cache.generation if cache is not None else 0
 
     async def get(self, kind: type[R], tenant: str, record_id: str) -> R | None:
         cache = self.follower.find_cache(tenant) or await self.follower.get_cache(tenant)
@@ -138,6 +160,10 @@ class PostgresTeamStore:
             if cache.readers.get(key) is token:
                 del cache.readers[key]
 
+    def cached(self, kind: type[R], tenant: str, record_id: str) -> R | None:
+        cache = self.follower.find_cache(tenant)
+        return cache.records.get((tenant, kind.kind, record_id)) if cache is not None else None  # type: ignore[return-value]
+
     async def find_by_name(self, kind: type[R], tenant: str, parent: str, name: str) -> R | None:
         query = "SELECT id FROM record WHERE tenant = $1 AND kind = $2 AND parent = $3 AND name = $4 AND name <> ''"
         result = await self._fetch_by_tenant(tenant, query, kind.kind, parent, name)
@@ -157,6 +183,16 @@ class PostgresTeamStore:
         query = "SELECT version, document FROM record WHERE tenant = $1 AND kind = $2 AND id > $3 ORDER BY id LIMIT $4"
         record_rows = await self._fetch_by_tenant(tenant, query, kind.kind, after, limit)
         return tuple([rows.record_from_row(kind, *row) for row in record_rows])  # type: ignore[misc]
+
+    async def find(self, kind: type[R], tenant: str, query: RecordQuery) -> tuple[R, ...]:
+        sql, values = reads.records_query(kind.kind, query, "version, document")
+        record_rows = await self._fetch_by_tenant(tenant, sql, *values)
+        return tuple([rows.record_from_row(kind, *row) for row in record_rows])  # type: ignore[misc]
+
+    async def count_matching(self, kind: type[Record], tenant: str, query: RecordQuery) -> int:
+        sql, values = reads.records_query(kind.kind, query, "1")
+        result = await self._fetch_by_tenant(tenant, f"SELECT COUNT(*) FROM ({sql}) AS matching", *values)
+        return int(result[0][0]) if result else 0
 
     async def count(self, kind: type[Record], tenant: str, parent: str) -> int:
         query = "SELECT COUNT(*) FROM record WHERE tenant = $1 AND kind = $2 AND parent = $3"
@@ -212,8 +248,32 @@ class PostgresTeamStore:
             query.after_time,
             query.limit,
             (cache.number << rows.SHIFT) + cache.head.position,
+            query.before_seq or rows.MASK,
         )
         return tuple([ReaderPost(rows.post_from_row(row), row[17]) for row in post_rows])
+
+    async def list_channels(self, tenant: str, query: ChannelQuery) -> tuple[tuple[Channel, Tally], ...]:
+        sql, values = reads.channels_query(query)
+        return rows.channels_from_rows(await self._fetch_by_tenant(tenant, sql, *values))
+
+    async def conversation_posts(self, tenant: str, query: ConversationQuery) -> tuple[Post, ...]:
+        cache = await self.follower.get_cache(tenant)
+        if cache is None:
+            return ()
+        sql = reads.CONVERSATION_NEWEST if query.newest else reads.CONVERSATION
+        low, end = cache.number << rows.SHIFT, cache.head.position + 1
+        name = f'{query.conversation_id}"'.encode()
+        values = (low + query.after, low + min(query.before or end, end), name, query.now, query.limit, low)
+        post_rows = await self.sessions.fetch(cache.scope, sql, *values, list(query.exchanges))
+        return tuple(map(rows.post_from_row, post_rows))
+
+    async def conversation_marks(self, tenant: str, after: int, before: int) -> tuple[ConversationMark, ...]:
+        cache = await self.follower.get_cache(tenant)
+        if cache is None:
+            return ()
+        low = cache.number << rows.SHIFT
+        through = low + min(before, cache.head.position + 1)
+        return rows.marks_from_rows(await self.sessions.fetch(cache.scope, reads.MARKS, low + after, through))
 
     async def answers(self, tenant: str, request_id: str) -> tuple[Post, ...]:
         return await self._fetch_posts(tenant, reads.ANSWERS, request_id)
@@ -229,6 +289,21 @@ class PostgresTeamStore:
         result = await self._fetch_in_range(tenant, reads.OLDEST_REQUEST, agent, now)
         number = result[0][0] if result else None
         return None if number is None else int(number) & rows.MASK
+
+    async def unanswered(self, tenant: str, query: UnansweredQuery) -> tuple[Post, ...]:
+        cache = await self.follower.get_cache(tenant)
+        if cache is None:
+            return ()
+        sql, values = reads.unanswered_query(cache.number, cache.head.position, query)
+        return tuple(map(rows.post_from_row, await self.sessions.fetch(cache.scope, sql, *values)))
+
+    async def count_unanswered(self, tenant: str, query: UnansweredQuery) -> tuple[tuple[tuple[str, ...], int], ...]:
+        cache = await self.follower.get_cache(tenant)
+        if cache is None:
+            return ()
+        sql, values = reads.unanswered_count_query(cache.number, cache.head.position, query)
+        counts = await self.sessions.fetch(cache.scope, sql, *values)
+        return tuple([(rows.separate(recipients), number) for recipients, number in counts])
 
     async def words(self, tenant: str, words: ErasureQuery, after: int) -> tuple[tuple[ErasableMessage, ...], int]:
         cache = await self.follower.get_cache(tenant)
@@ -356,6 +431,14 @@ class PostgresTeamStore:
     async def audit_size(self, tenant: str) -> int:
         cache = await self.follower.get_cache(tenant)
         return cache.head.audit_number if cache is not None else 0
+
+    async def audit_hashes(self, tenant: str, after: int, through: int) -> tuple[str, ...]:
+        cache = await self.follower.get_cache(tenant)
+        if cache is None:
+            return ()
+        low = cache.number << rows.SHIFT
+        fetched = await self.sessions.fetch(cache.scope, reads.AUDIT_HASHES, low + after, low + through)
+        return tuple([row[0] for row in fetched])
 
     async def saved(self, scope: str) -> Saved | None:
         row = await self.sessions.row("", f"SELECT {_SAVED} FROM saved WHERE scope = $1", scope)

@@ -14,6 +14,7 @@ import asyncio
 import logging
 import zlib
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import asyncpg
@@ -23,19 +24,25 @@ from parley.adapters.postgres.evictor import Evictor
 from parley.adapters.postgres.sessions import Session
 from parley.adapters.postgres.transaction import WRITE_ERRORS, InDoubt, TransactionRunner, tenants_of
 from parley.domain.errors.errors import ParleyError, Unavailable
-from parley.domain.store.transaction import stands_alone
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from parley.adapters.postgres.journal import Follower
     from parley.adapters.postgres.sessions import Sessions
-    from parley.adapters.postgres.transaction import Outcome
+    from parley.adapters.postgres.transaction import Connection, Outcome
     from parley.domain.store.changes import Committed, TeamChanges
+
+    # Told when a commit is durable or refused.
+    Done = Callable[[Committed | Exception], None]
 
 _log = logging.getLogger("parley.postgres")
 _BATCH_LIMIT = 512
 # Maximum bytes per transaction: it is encoded at once, and has to arrive in time.
 _BATCH_MAX_BYTES = 4 * 1024 * 1024
 _RETRY_SECONDS = 0.1
+# Most time to gather commits after those of other nodes were met; the last group took at least as long.
+_GATHER_SECONDS = 0.01
 # Milliseconds for which a head that another node holds is waited for: with others in the queue, and without.
 _SHORT_WAIT, _LONG_WAIT = 250, 2_000
 
@@ -44,7 +51,7 @@ class QueuedCommit(NamedTuple):
     """A commit in the queue, and until when it is worth trying."""
 
     changes: TeamChanges
-    future: asyncio.Future[Committed]
+    done: Done
     end: float
     size: int
 
@@ -58,7 +65,13 @@ class PostgresWriter:
 
     async def commit(self, changes: TeamChanges, /) -> Committed:
         """Queue a change, and wait until it is durable. Once queued it is committed, even if the caller goes away."""
-        return await self._lanes[zlib.crc32(changes.tenant.encode()) % len(self._lanes)].queue(changes)
+        future: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
+        self.submit(changes, partial(_resolve, future))
+        return await future
+
+    def submit(self, changes: TeamChanges, done: Done, /) -> None:
+        """Queue a change; `done` is called when it is durable or refused."""
+        self._lanes[zlib.crc32(changes.tenant.encode()) % len(self._lanes)].queue(changes, done)
 
     @property
     def queued(self) -> int:
@@ -75,30 +88,36 @@ class PostgresWriter:
 class _Lane:
     def __init__(self, sessions: Sessions, follower: Follower, evictor: Evictor) -> None:
         self._sessions = sessions
-        self._runner = TransactionRunner(follower, evictor)
         self._queue: deque[QueuedCommit] = deque()
+        self._runner = TransactionRunner(follower, evictor, self._queue)
         self._session: Session | None = None
+        # Cuts the session off when a transaction takes too long.
+        self._watch: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         # How many at the head of the queue are tried alone, because together they did not work.
         self._single_count = 0
         # Whether others hold all tenants of the queue: then one is waited for.
         self._is_blocked = False
+        # Where other nodes write in the same tenants: how many commits to gather, until when, and who waits for it.
+        self._expected = 0
+        self._gather_end = 0.0
+        self._gathered: asyncio.Future[None] | None = None
 
     @property
     def queued(self) -> int:
         return len(self._queue)
 
-    def queue(self, changes: TeamChanges) -> asyncio.Future[Committed]:
+    def queue(self, changes: TeamChanges, done: Done) -> None:
+        changes = changes.with_creates_checked()
         if self._closed:
             raise Unavailable("the store is closed")
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Committed] = loop.create_future()
         size = sum([len(post.payload) for post in changes.posts])
-        self._queue.append(QueuedCommit(changes, future, loop.time() + TIMEOUT_SECONDS, size))
+        self._queue.append(QueuedCommit(changes, done, asyncio.get_running_loop().time() + TIMEOUT_SECONDS, size))
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._run())
-        return future
+        elif self._gathered is not None and len(self._queue) >= self._expected and not self._gathered.done():
+            self._gathered.set_result(None)
 
     async def close(self) -> None:
         self._closed = True
@@ -108,13 +127,34 @@ class _Lane:
             self._session.terminate()
 
     async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
         while self._queue:
             # Its caller has timed out, or is told to retry: later ones can still be served in time.
-            late = self._queue[0].end < asyncio.get_running_loop().time()
-            if late and not self._single_count:
-                _resolve(self._queue.popleft().future, None)
-            else:
-                await self._commit_batch(self._next_batch())
+            began = loop.time()
+            if self._queue[0].end < began and not self._single_count:
+                self._queue.popleft().done(_too_busy())
+                continue
+            if began < self._gather_end and len(self._queue) < self._expected and not self._closed:
+                began = await self._gather(self._gather_end - began)
+            batch = self._next_batch()
+            await self._commit_batch(batch)
+            self._gather_end = 0.0
+            if self._runner.met_others:
+                # Those that were answered now mostly come back. Who waits for others with a small group would come back
+                # with the next small group.
+                now = loop.time()
+                self._expected = min(_BATCH_LIMIT, len(batch) + len(self._queue))
+                self._gather_end = now + min(_GATHER_SECONDS, now - began)
+
+    async def _gather(self, seconds: float) -> float:
+        """Wait until as many commits are queued as there were before, or until the time is over; when that is."""
+        loop = asyncio.get_running_loop()
+        self._gathered = loop.create_future()
+        timer = loop.call_later(seconds, _wake, self._gathered)
+        await self._gathered
+        timer.cancel()
+        self._gathered = None
+        return loop.time()
 
     def _next_batch(self) -> list[QueuedCommit]:
         """What is tried together: all that has queued up, or the commits of one tenant that is waited for."""
@@ -122,13 +162,13 @@ class _Lane:
         if self._single_count:
             self._single_count -= 1
             return [first]
-        if stands_alone(first.changes):
+        if first.changes.stands_alone:
             return [first]
         batch = [first]
         remaining: list[QueuedCommit] = []
         tenants = tenants_of(first.changes)
         size = first.size
-        while self._queue and len(batch) < _BATCH_LIMIT and not stands_alone(self._queue[0].changes):
+        while self._queue and len(batch) < _BATCH_LIMIT and not self._queue[0].changes.stands_alone:
             size += self._queue[0].size
             if size > _BATCH_MAX_BYTES:
                 break
@@ -158,12 +198,16 @@ class _Lane:
             _log.error("a commit cannot be written", extra={"action": "commit", "detail": str(error)})
             outcomes = [to_parley_error(error) if isinstance(error, asyncpg.PostgresError) else error]
         self._is_blocked = all(outcome is None for outcome in outcomes)
-        now = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        now = loop.time()
         for commit, outcome in zip(batch, outcomes, strict=True):
-            if outcome is None and now < commit.end:
+            if outcome is not None:
+                # Later: the next group is on its way before these are answered.
+                loop.call_soon(commit.done, outcome)
+            elif now < commit.end:
                 self._queue.append(commit)
             else:
-                _resolve(commit.future, outcome)
+                loop.call_soon(commit.done, _too_busy())
 
     async def _commit_with_retry(self, batch: list[TeamChanges], first_end: float) -> list[Outcome]:
         """Try until it works or the time is over; what may have been committed is not tried again."""
@@ -176,13 +220,9 @@ class _Lane:
             wait = min(_SHORT_WAIT if self._queue else _LONG_WAIT, milliseconds_left)
         while True:
             try:
-                session = await self._open_session(end - loop.time())
-                watch = loop.call_at(end, session.terminate)
-                try:
-                    with lost_connection_errors(session.connection):
-                        return await self._runner.run(session.connection, batch, wait)
-                finally:
-                    watch.cancel()
+                session = await self._open_session(end)
+                with lost_connection_errors(session.connection):
+                    return await self._runner.run(session.connection, batch, wait, partial(self._reconnect, end))
             except InDoubt as error:
                 self._drop_session()
                 problem = f"the database was lost in the middle of a commit: {error}"
@@ -194,13 +234,34 @@ class _Lane:
             except BaseException:
                 self._drop_session()
                 raise
+            finally:
+                if self._watch is not None:
+                    self._watch.cancel()
             await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _open_session(self, seconds: float) -> Session:
+    async def _reconnect(self, end: float, error: Exception) -> Connection:
+        """Another connection in place of one that was lost in the middle of a commit, as long as there is time."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._drop_session()
+            if loop.time() + _RETRY_SECONDS >= end:
+                raise InDoubt(str(error)) from None
+            await asyncio.sleep(_RETRY_SECONDS)
+            try:
+                return (await self._open_session(end)).connection
+            except Unavailable:
+                continue
+
+    async def _open_session(self, end: float) -> Session:
+        """The lane's session, which is cut off at this moment unless it is watched no longer by then."""
+        loop = asyncio.get_running_loop()
         if self._session is None or self._session.connection.is_closed():
-            connection = await self._sessions.open_connection(f"{self._sessions.name} writes", seconds)
+            connection = await self._sessions.open_connection(f"{self._sessions.name} writes", end - loop.time())
             connection.add_log_listener(self._runner.on_log_message)
             self._session = Session(connection)
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch = loop.call_at(end, self._session.terminate)
         return self._session
 
     def _drop_session(self) -> None:
@@ -209,12 +270,19 @@ class _Lane:
             self._session = None
 
 
-def _resolve(future: asyncio.Future[Committed], outcome: Outcome) -> None:
+def _too_busy() -> Unavailable:
+    return Unavailable("others hold this tenant, or too much is to be written at this moment")
+
+
+def _wake(gathered: asyncio.Future[None]) -> None:
+    if not gathered.done():
+        gathered.set_result(None)
+
+
+def _resolve(future: asyncio.Future[Committed], outcome: Committed | Exception) -> None:
     if future.done():
         return
-    if outcome is None:
-        future.set_exception(Unavailable("others hold this tenant, or too much is to be written at this moment"))
-    elif isinstance(outcome, Exception):
+    if isinstance(outcome, Exception):
         future.set_exception(outcome)
     else:
         future.set_result(outcome)

@@ -1,16 +1,16 @@
-"""Writing what a transaction decided: its acts in order, then everything else with one statement a table.
+"""Writing what a transaction decided: one statement for all that is inserted or replaced, then its acts in order.
 
-What a usual message needs is one statement in all: each one is a way to the database and back, while others wait for
-the head row.
+What most commits need is only that statement (`parley_commit`). Without a transaction around it, it locks the heads,
+compares their revisions, writes and commits in one round trip.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.adapters.postgres.cache import Note, encode_note
 from parley.adapters.postgres.evictor import FORGET, REMOVE
-from parley.domain.audit.entry import COLUMNS
+from parley.adapters.postgres.source import UNKNOWN_KEYS
 from parley.domain.channel.post import ERASED, NO_PAYLOAD
 from parley.domain.directory.callers import ANSWER_ERASED
 from parley.domain.store.transaction import name_key
@@ -34,65 +34,24 @@ if TYPE_CHECKING:
     import asyncpg
 
     from parley.adapters.postgres.cache import TenantCache
+    from parley.adapters.postgres.source import KnownKeys, PostgresSource
+    from parley.domain.channel.post import Post
     from parley.domain.store.changes import TeamChanges
     from parley.domain.store.transaction import Transaction
     from parley.domain.store.writes import Write
 
     Connection = asyncpg.Connection[asyncpg.Record]
     Columns = list[list[Any]]
+    PlacedPost = tuple[int, int, Post]
 
-_POST = [*["bigint"] * 3, *["text"] * 9, "boolean", "bytea", "bytea", "text"]
-_COMBINED_WRITE = f"""
-WITH said AS (INSERT INTO post SELECT * FROM unnest({", ".join(f"${n}::{kind}[]" for n, kind in enumerate(_POST, 1))})),
-answered AS (
-    UPDATE post SET answered = true FROM unnest($17::bigint[], $18::text[]) AS one (tenant, id)
-    WHERE post.id = one.id AND post.number >> 40 = one.tenant AND NOT answered
-),
-counted AS (
-    UPDATE tally SET count = one.count, seq = one.seq, last_at = one.last_at, floor = one.floor
-    FROM unnest($19::bigint[], $20::bigint[], $21::bigint[], $22::text[], $23::bigint[])
-        AS one (number, count, seq, last_at, floor)
-    WHERE tally.number = one.number
-),
-kept AS (
-    INSERT INTO saved
-    SELECT * FROM unnest($24::text[], $25::text[], $26::text[], $27::text[], $28::text[], $29::integer[], $30::bytea[])
-    ON CONFLICT (scope) DO UPDATE SET fingerprint = excluded.fingerprint, made = excluded.made, at = excluded.at,
-        message_id = CASE excluded.message_id WHEN '' THEN saved.message_id ELSE excluded.message_id END,
-        status = excluded.status, answer = excluded.answer
-        WHERE saved.status <> {ANSWER_ERASED}
-),
-booked AS (INSERT INTO entry SELECT * FROM unnest($31::bigint[], $32::bigint[], $33::text[], $34::bytea[])),
-moved AS (
-    UPDATE tenant SET head = one.head, revision = one.revision, entry_position = one.entry_position,
-        entry_link = one.entry_link, audit_number = one.audit_number
-    FROM unnest($35::bigint[], $36::bigint[], $37::bigint[], $38::bigint[], $39::bytea[], $40::bigint[])
-        AS one (number, head, revision, entry_position, entry_link, audit_number)
-    WHERE tenant.number = one.number
+# The parameters of `parley_commit`: those that messages need; the others have defaults.
+_MESSAGE_PARAMETERS, _ALL_PARAMETERS = 47, 91
+_COMMIT_MESSAGES, _COMMIT_ALL = (
+    f"SELECT * FROM parley_commit({', '.join([f'${number}' for number in range(1, count + 1)])})"
+    for count in (_MESSAGE_PARAMETERS, _ALL_PARAMETERS)
 )
-INSERT INTO journal (tenant, revision, document) SELECT * FROM unnest($35::bigint[], $37::bigint[], $41::bytea[])
-"""
-_APPEND_AUDIT = (
-    f"INSERT INTO audit (place, {', '.join(COLUMNS)})"
-    f" VALUES ({', '.join([f'${place}' for place in range(1, len(COLUMNS) + 2)])})"
-)
-_PUT = (
-    "INSERT INTO record SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[],"
-    " $6::text[], $7::text[], $8::bytea[]) ON CONFLICT (tenant, kind, id) DO UPDATE SET version = excluded.version,"
-    " parent = excluded.parent, name = excluded.name, due = excluded.due, document = excluded.document"
-)
-_RELEASE = (
-    "UPDATE record SET name = '' FROM unnest($1::bigint[], $2::text[], $3::text[]) AS one (tenant, kind, id)"
-    " WHERE record.tenant = one.tenant AND record.kind = one.kind AND record.id = one.id"
-)
-_DROP = (
-    "DELETE FROM record USING unnest($1::bigint[], $2::text[], $3::text[]) AS one (tenant, kind, id)"
-    " WHERE record.tenant = one.tenant AND record.kind = one.kind AND record.id = one.id"
-)
-_SPEND = (
-    "INSERT INTO budget SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[])"
-    " ON CONFLICT (tenant, key, span) DO UPDATE SET spent = excluded.spent"
-)
+_IN_ONE_STATEMENT = (InsertPosts, InsertReceipts)
+MOVE = "UPDATE post SET number = $3, seq = $4, state = $5, recipients = $6 WHERE id = $2 AND number >> 40 = $1"
 _EXPIRE = (
     "UPDATE post SET state = 'expired' WHERE id = $2 AND number >> 40 = $1 AND state <> 'expired' AND NOT answered"
 )
@@ -110,65 +69,155 @@ BLANK = "UPDATE post SET payload = $3, metadata = $4 WHERE id = ANY($1) AND numb
 _SEE_ALL_TENANTS = "SELECT set_config('parley.tenants', '*', true)"
 
 
-class TransactionWriter:
-    """Writes one transaction over its connection."""
+class GroupCommit(NamedTuple):
+    """The statement that writes a group, its values, its mark, and what the journal says of it, by tenant."""
 
-    def __init__(self, connection: Connection, transaction: Transaction, caches: dict[str, TenantCache]) -> None:
-        self._db = connection
+    statement: str
+    values: list[Any]
+    mark: str
+    notes: dict[str, Note]
+
+    def again(self, wait: int) -> list[Any]:
+        """The values for a second call, when nobody knows what became of the first."""
+        return [wait, *self.values[1:]]
+
+
+class TransactionWriter:
+    """Writes one transaction: by one statement, or within a transaction that holds the heads already."""
+
+    def __init__(self, transaction: Transaction, source: PostgresSource, caches: dict[str, TenantCache]) -> None:
         self._transaction = transaction
+        self._source = source
         self._caches = caches
 
-    async def write(self, batch: Sequence[TeamChanges]) -> dict[str, Note]:
-        """Write all of it; what the journal says of it, by tenant."""
-        await self._write_channels()
-        await self._write_records()
-        await self._write_logs()
-        acts = self._transaction.writes
-        last = acts[-1] if acts else None
-        # What was said goes with the rest, unless something has to come after it.
-        insert_posts = last if isinstance(last, InsertPosts) else InsertPosts([], [])
-        for act in acts[:-1] if last is insert_posts else acts:
-            await self._apply(act)
-        notes = self._notes(batch)
-        await self._db.execute(_COMBINED_WRITE, *self._combined_values(insert_posts, notes))
-        return notes
-
-    # ------------------------------------------------------------------ the usual
-
-    def _combined_values(self, insert_posts: InsertPosts, notes: dict[str, Note]) -> list[list[Any]]:
+    @property
+    def is_one_statement(self) -> bool:
+        """Whether nothing has to be written before or after the one statement."""
         transaction = self._transaction
-        columns = _columns(16, _post_rows(insert_posts))
-        columns += _columns(2, _earlier_requests(insert_posts))
-        changed = [
-            (counters.number, counters.tally.total, counters.seq, counters.tally.last_at, counters.tally.floor)
-            for key, counters in transaction.channel_counters.items()
-            if key not in transaction.new_channels and key not in transaction.gone_channels
+        channels_change = transaction.new_channels or transaction.gone_channels
+        return not channels_change and all(isinstance(act, _IN_ONE_STATEMENT) for act in transaction.writes)
+
+    async def write(self, db: Connection, batch: Sequence[TeamChanges]) -> dict[str, Note]:
+        """Write all of it, with the heads locked; what the journal says of it, by tenant."""
+        await self._write_channels(db)
+        group = self.group(batch)
+        if not all(row["written"] for row in await db.fetch(group.statement, *group.values)):
+            raise RuntimeError("a head row is not what it was when it was locked")
+        for act in self._transaction.writes:
+            if not isinstance(act, _IN_ONE_STATEMENT):
+                for statement, *values in _statements(act):
+                    await db.execute(statement, *values)
+        return group.notes
+
+    def group(
+        self,
+        batch: Sequence[TeamChanges],
+        *,
+        wait: int = 0,
+        mark: str = "",
+        keys: KnownKeys = UNKNOWN_KEYS,
+        unused: Sequence[str] = (),
+    ) -> GroupCommit:
+        """The one statement. It waits so many milliseconds for the heads; it writes nothing when other `keys` are known
+        by now, or when an idempotency key was used.
+        """
+        transaction = self._transaction
+        notes = self.notes(batch, mark)
+        posts, answered = InsertPosts([], [])
+        for act in transaction.writes:
+            if isinstance(act, InsertPosts):
+                posts += act.posts
+                answered += act.answered
+        saved = [(self._caches[tenant].number, *use) for (tenant, _), use in transaction.saved.items()]
+        columns = _columns(16, _post_rows(posts, answered))
+        columns += _columns(2, _earlier_requests(posts, answered))
+        columns += _columns(8, saved)
+        others, unmovable = self._other_columns()
+        values = [
+            wait,
+            mark,
+            keys.number,
+            keys.revision,
+            *self._head_columns(notes, unmovable),
+            list(unused),
+            *self._tally_columns(),
+            *columns,
         ]
-        columns += _columns(5, changed)
-        columns += _columns(7, list(transaction.saved.values()))
-        columns += _columns(
-            4, [(tenant, at, document.decode(), link) for tenant, at, document, link in transaction.entries]
-        )
-        heads = []
-        for tenant, note in notes.items():
-            cache = self._caches[tenant]
-            position, entry_position, entry_link, audit_number = note.head
-            heads.append(
-                (
-                    cache.number,
-                    position,
-                    cache.revision + 1,
-                    entry_position,
-                    entry_link,
-                    audit_number,
-                    encode_note(note),
-                )
-            )
-        return columns + _columns(7, heads)
+        if not any(others):
+            return GroupCommit(_COMMIT_MESSAGES, values, mark, notes)
+        return GroupCommit(_COMMIT_ALL, values + others, mark, notes)
 
-    def _notes(self, batch: Sequence[TeamChanges]) -> dict[str, Note]:
+    # ------------------------------------------------------------------ the values of the statement
+
+    def _head_columns(self, notes: dict[str, Note], unmovable: set[int]) -> Columns:
+        """The tenants in the order of their numbers: as they are known, and as they are afterwards."""
+        heads = []
+        for tenant, note in sorted(notes.items(), key=lambda item: self._caches[item[0]].number):
+            cache = self._caches[tenant]
+            before = cache.head.position
+            position, *ends = note.head
+            as_known = (cache.number, cache.revision, before, cache.number not in unmovable)
+            heads.append((*as_known, position - before, *ends, encode_note(note)))
+        return _columns(9, heads)
+
+    def _tally_columns(self) -> Columns:
         transaction = self._transaction
-        notes = {tenant: Note(transaction.head(tenant)[1:]) for tenant in self._caches}
+        tallies = []
+        for key, counters in transaction.channel_counters.items():
+            if key in transaction.new_channels or key in transaction.gone_channels:
+                continue
+            before = self._source.counters(*key)
+            known_seq = before.seq if before is not None else counters.seq
+            kept = self._source.kept_messages(*key) or counters.seq
+            tallies.append((counters.number, known_seq, counters.seq, *counters.tally, kept))
+        return _columns(7, tallies)
+
+    def _other_columns(self) -> tuple[Columns, set[int]]:
+        """What is written beside messages, and the tenants that are decided again when others were there before: their
+        rows depend on their positions or on each other.
+        """
+        transaction = self._transaction
+        receipts = [
+            (act.tenant, *receipt)
+            for act in transaction.writes
+            if isinstance(act, InsertReceipts)
+            for receipt in dict.fromkeys(act.receipts)
+        ]
+        entries = [(tenant, at, document.decode(), link) for tenant, at, document, link in transaction.entries]
+        released, dropped, put = self._records()
+        events = [rows.event_to_row(event, tenant) for tenant, event in transaction.events]
+        audits = [(tenant << rows.SHIFT | entry.number, *entry[1:]) for tenant, entry in transaction.audits]
+        budgets = [(self._caches[key[0]].number, key[1], key[2], spent) for key, spent in transaction.budgets.items()]
+        unmovable = {row[0] for table in (entries, dropped, released, put, budgets) for row in table}
+        unmovable |= {row[0] >> rows.SHIFT for table in (events, audits) for row in table}
+        columns = _columns(4, receipts) + _columns(4, entries) + _columns(3, dropped) + _columns(3, released)
+        columns += _columns(8, put) + _columns(10, events) + _columns(8, audits) + _columns(4, budgets)
+        return columns, unmovable
+
+    def _records(self) -> tuple[list[Any], list[Any], list[Any]]:
+        """Records that lose their name, that go, and that are put."""
+        transaction = self._transaction
+        released, dropped, put = [], [], []
+        for key, record in transaction.records.items():
+            before = transaction.before[key]
+            number = self._caches[key[0]].number
+            if record is None:
+                if before is not None:
+                    dropped.append((number, *key[1:]))
+                continue
+            if before is not None and before.name and name_key(before) != name_key(record):
+                released.append((number, *key[1:]))
+            put.append((number, *rows.record_to_row(record, record.version)[1:]))
+        return released, dropped, put
+
+    def notes(self, batch: Sequence[TeamChanges], mark: str = "") -> dict[str, Note]:
+        """What the journal says of it, by tenant."""
+        transaction = self._transaction
+        moved = transaction.moved_generations
+        notes = {
+            tenant: Note(transaction.head(tenant)[1:], moves_generation=tenant in moved, mark=mark)
+            for tenant in self._caches
+        }
         for tenant, kind, record_id in transaction.records:
             notes[tenant].records.append((kind, record_id))
         for tenant, channel_id in dict.fromkeys((*transaction.channel_counters, *transaction.gone_channels)):
@@ -190,14 +239,12 @@ class TransactionWriter:
             )
         return notes
 
-    # ------------------------------------------------------------------ records, logs, chains
-
-    async def _write_channels(self) -> None:
+    async def _write_channels(self, db: Connection) -> None:
         """Those that go first: one of the same name may come."""
         transaction = self._transaction
         if transaction.gone_channels:
             ids = [(self._caches[tenant].number, channel_id) for tenant, channel_id in transaction.gone_channels]
-            await self._db.executemany("DELETE FROM tally WHERE tenant = $1 AND id = $2", ids)
+            await db.executemany("DELETE FROM tally WHERE tenant = $1 AND id = $2", ids)
         new = [
             (
                 transaction.channel_counters[key].number,
@@ -208,84 +255,18 @@ class TransactionWriter:
             for key in transaction.new_channels
         ]
         if new:
-            await self._db.executemany(
+            await db.executemany(
                 "INSERT INTO tally (number, tenant, id, intent, seq, count, last_at, floor)"
                 " VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
                 [(*channel[:5], *channel[5]) for channel in new],
             )
 
-    async def _write_records(self) -> None:
-        """Write records. Names are released first: another record may take them in the same transaction."""
-        transaction = self._transaction
-        released, dropped, put = [], [], []
-        for key, record in transaction.records.items():
-            before = transaction.before[key]
-            number = self._caches[key[0]].number
-            if record is None:
-                if before is not None:
-                    dropped.append((number, *key[1:]))
-                continue
-            if before is not None and before.name and name_key(before) != name_key(record):
-                released.append((number, *key[1:]))
-            put.append((number, *rows.record_to_row(record, record.version)[1:]))
-        if dropped:
-            await self._db.execute(_DROP, *_columns(3, dropped))
-        if released:
-            await self._db.execute(_RELEASE, *_columns(3, released))
-        if put:
-            await self._db.execute(_PUT, *_columns(8, put))
-
-    async def _write_logs(self) -> None:
-        transaction = self._transaction
-        if transaction.events:
-            await self._db.executemany(
-                "INSERT INTO event VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-                [rows.event_to_row(event, tenant) for tenant, event in transaction.events],
-            )
-        if transaction.audits:
-            await self._db.executemany(
-                _APPEND_AUDIT,
-                [(tenant << rows.SHIFT | entry.number, *entry[1:]) for tenant, entry in transaction.audits],
-            )
-        if transaction.budgets:
-            spent = [(self._caches[key[0]].number, key[1], key[2], spent) for key, spent in transaction.budgets.items()]
-            await self._db.execute(_SPEND, *_columns(4, spent))
-
-    # ------------------------------------------------------------------ acts
-
-    async def _apply(self, act: Write) -> None:
-        db = self._db
-        match act:
-            case InsertPosts():
-                marks = ", ".join(f"${n}::{kind}[]" for n, kind in enumerate(_POST, 1))
-                await db.execute(f"INSERT INTO post SELECT * FROM unnest({marks})", *_columns(16, _post_rows(act)))
-                await db.executemany(
-                    "UPDATE post SET answered = true WHERE number >> 40 = $1 AND id = $2 AND NOT answered",
-                    _earlier_requests(act),
-                )
-            case MovePost(tenant, post):
-                await db.execute(
-                    "UPDATE post SET number = $3, seq = $4, state = $5, recipients = $6"
-                    " WHERE id = $2 AND number >> 40 = $1",
-                    tenant,
-                    post.id,
-                    tenant << rows.SHIFT | post.position,
-                    post.seq,
-                    post.state.value,
-                    rows.joined(post.recipients),
-                )
-            case InsertReceipts(tenant, receipts):
-                await db.executemany(
-                    "INSERT INTO receipt VALUES ($1, $2, $3, $4) ON CONFLICT (post_id, agent) DO NOTHING",
-                    [(tenant, *receipt) for receipt in receipts],
-                )
-            case _:
-                for statement, *values in _statements(act):
-                    await db.execute(statement, *values)
-
 
 def _statements(act: Write) -> Iterable[tuple[Any, ...]]:
     match act:
+        case MovePost(tenant, post):
+            place = (tenant << rows.SHIFT | post.position, post.seq)
+            yield MOVE, tenant, post.id, *place, post.state.value, rows.joined(post.recipients)
         case ExpirePost(tenant, message_id):
             yield _EXPIRE, tenant, message_id
         case ExpireChannel(channel):
@@ -311,16 +292,18 @@ def _columns(width: int, table_rows: Sequence[Sequence[Any]]) -> Columns:
     return [list(column) for column in zip(*table_rows, strict=True)] if table_rows else [[] for _ in range(width)]
 
 
-def _post_rows(insert_posts: InsertPosts) -> list[tuple[Any, ...]]:
+def _post_rows(posts: list[PlacedPost], answered: list[tuple[int, str]]) -> list[tuple[Any, ...]]:
     """Messages as rows. Whether one is answered within the transaction is said here: no statement sees its own rows."""
-    answered = {message_id for _, message_id in insert_posts.answered}
+    if not answered:
+        return [rows.post_to_row(post, tenant, channel) for tenant, channel, post in posts]
+    ids = {message_id for _, message_id in answered}
     return [
-        rows.post_to_row(post._replace(answered=post.answered or post.id in answered), tenant, channel)
-        for tenant, channel, post in insert_posts.posts
+        rows.post_to_row(post._replace(answered=post.answered or post.id in ids), tenant, channel)
+        for tenant, channel, post in posts
     ]
 
 
-def _earlier_requests(insert_posts: InsertPosts) -> list[tuple[int, str]]:
+def _earlier_requests(posts: list[PlacedPost], answered: list[tuple[int, str]]) -> list[tuple[int, str]]:
     """The requests that are answered and not said here."""
-    own = {post.id for _, _, post in insert_posts.posts}
-    return [(tenant, message_id) for tenant, message_id in insert_posts.answered if message_id not in own]
+    own = {post.id for _, _, post in posts} if answered else ()
+    return [(tenant, message_id) for tenant, message_id in answered if message_id not in own]

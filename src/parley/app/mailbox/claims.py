@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from parley.app.mailbox import find, read
+from parley.app.mailbox.finishing import ANSWERED, put_away
+from parley.app.mailbox.receipts import steps
 from parley.app.mailbox.refusals import Refusals, bury
 from parley.app.mailbox.sending import recover
 from parley.app.mailbox.sweep import sweep
@@ -13,8 +14,6 @@ from parley.domain.errors.errors import (
     AlreadyClaimed,
     Ambiguous,
     Conflict,
-    ContentChanged,
-    Forbidden,
     Invalid,
     ParleyError,
     Problem,
@@ -77,6 +76,7 @@ async def look_for_next(kernel: Kernel, length: timedelta | None, answering: str
     await sweep(kernel)
     leased = await _leased_files(kernel)
     items = await read.listing(kernel, "inbox")
+    await steps.publish(kernel, begin=bool(items))
     if answering:
         items = [item for item in items if item.in_reply_to == answering]
     refusals = Refusals(kernel)
@@ -94,6 +94,8 @@ async def look_for_next(kernel: Kernel, length: timedelta | None, answering: str
             continue
         claimed = await _try_claim(kernel, item.file, length, refusals, claimed) or claimed
     await refusals.commit()
+    if refusals.files:
+        await steps.publish(kernel)
     return InboxPass(claimed, tuple(refusals.files), 0 if claimed else expired, not_examined)
 
 
@@ -194,7 +196,7 @@ async def _claim_stored(
     if admission is not None and not admission.admitted:
         await _not_handed_over(kernel, locked, stored, admission, refusals)
         return None
-    lease = take_lease(kernel.ids.token(), now, length)
+    lease = take_lease(kernel.ids.token(), now, length, kernel.holder())
     try:
         delivery = claim(previous, key, locked.name, lease, now)
         # Once the file is archived, only this tells that another user may have written it.
@@ -286,7 +288,8 @@ async def _finished_before(kernel: Kernel, delivery: Delivery, locked: LockedFil
         return False
     await kernel.inbox.archive(locked.name, locked.content)
     entry = _entry(kernel, "repeated", delivery.key, {"file": locked.name})
-    await kernel.store.commit(MailboxChanges(entries=(entry,)))
+    away = (delivery._replace(reason="archived"),) if delivery.reason == ANSWERED else ()
+    await kernel.store.commit(MailboxChanges(deliveries=away, entries=(entry,)))
     return True
 
 
@@ -327,6 +330,7 @@ async def release(kernel: Kernel, ref: str, token: str | None = None) -> str:
     locked = kernel.held.pop(delivery.key, None)
     if locked is not None:
         locked.release()
+    await steps.publish(kernel)
     return delivery.key.message_id
 
 
@@ -338,6 +342,7 @@ async def give_up(kernel: Kernel, ref: str, detail: str, token: str | None = Non
     locked = kernel.held.pop(delivery.key, None)
     if locked is not None:
         locked.release()
+    await steps.publish(kernel)
     return delivery.key.message_id
 
 
@@ -350,63 +355,16 @@ async def done(kernel: Kernel, ref: str, *, delete: bool = False, token: str | N
     if delivery.status is Status.DONE:
         return Finished(delivery.key.message_id, delivery.file, delivery.reason or "done")
     check_token(delivery, token)
-    how, changed = await _put_away(kernel, delivery, delete=delete)
+    await steps.publish(kernel, begin=True)
+    how, changed = await put_away(kernel, delivery, delete=delete)
     finished = delivery._replace(status=Status.DONE, lease=None, reason=how)
     entry = _entry(kernel, "done", delivery.key, {"file": delivery.file, "how": how})
     await kernel.store.commit(MailboxChanges(deliveries=(finished,), entries=(entry,)))
     locked = kernel.held.pop(delivery.key, None)
     if locked is not None:
         locked.release()
+    await steps.publish(kernel)
     return Finished(delivery.key.message_id, delivery.file, how, changed)
-
-
-async def _put_away(kernel: Kernel, delivery: Delivery, *, delete: bool) -> tuple[str, bool]:
-    """Archive or delete the file of a finished message: what became of it, and whether it had been changed.
-
-    Other readers that try to claim the file hold its lock for a moment, which is waited out.
-    """
-    how = "deleted" if delete else "archived"
-    mine = kernel.held.get(delivery.key)
-    try:
-        locked = mine or await kernel.inbox.take(delivery.file, wait=True)
-    except Unreadable as error:  # too large, a link or something else since it was claimed
-        with suppress(Forbidden):
-            await bury(kernel, delivery.file, error)
-        await _keep_what_was_processed(kernel, delivery, delete=delete)
-        return how, True
-    if locked is None:
-        return "deleted", False
-    try:
-        if digest(locked.content) != delivery.key.digest:
-            if _is_same_message(kernel, locked, delivery):
-                with suppress(Forbidden):  # what cannot be moved stays
-                    await bury(kernel, delivery.file, ContentChanged())
-            await _keep_what_was_processed(kernel, delivery, delete=delete)
-            return how, True
-        if delete:
-            await kernel.inbox.delete(delivery.file)
-        else:
-            await kernel.inbox.archive(delivery.file, locked.content)
-        return how, False
-    finally:
-        if locked is not mine:
-            locked.release()
-
-
-def _is_same_message(kernel: Kernel, locked: LockedFile, delivery: Delivery) -> bool:
-    """Whether a changed file still is the message that was claimed, and not a new one under its old name."""
-    try:
-        return kernel.format.heading(locked.content).id == delivery.key.message_id
-    except ParleyError:
-        return True
-
-
-async def _keep_what_was_processed(kernel: Kernel, delivery: Delivery, *, delete: bool) -> None:
-    """The file is no longer what was handed over: archive what was."""
-    if not delete:
-        for stored in await kernel.store.find(delivery.key.message_id):
-            if stored.digest == delivery.key.digest:
-                await kernel.inbox.preserve(delivery.file, stored.content)
 
 
 async def _delivery_of(kernel: Kernel, ref: str) -> Delivery | None:

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from parley.app.mailbox.kernel import drive
 from parley.app.mailbox.read import delivery_doubts, label_doubts, listing
-from parley.domain.errors.errors import Ambiguous, Invalid, ParleyError, UnknownMessage
+from parley.domain.errors.errors import Ambiguous, Forbidden, Invalid, ParleyError, UnknownMessage
 from parley.domain.hashes import digest
 from parley.domain.mailbox.delivery import DeliveryKey, Status
 from parley.domain.mailbox.listing import FoundMessage, Item, RefusedFile
 from parley.domain.message.message import search_text
-from parley.domain.names import MESSAGE_ENDINGS, is_message_file
+from parley.domain.names import MESSAGE_ENDINGS, bare_ref, is_message_file, meant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from parley.app.mailbox.kernel import Kernel
@@ -33,11 +34,11 @@ _SHORTEST_ENDING = 4
 
 async def find(kernel: Kernel, ref: str) -> FoundMessage:
     """The message that `ref` names: an id, a file name, or the end of an id. `Ambiguous` when several fit."""
+    ref = bare_ref(ref)
     matches = await by_id(kernel, ref) or await _by_file(kernel, ref) or await _by_ending(kernel, ref)
     if not matches:
-        raise UnknownMessage(
-            f"{kernel.agent} has no message {ref!r}", hint="look with: parley inbox, or parley search TEXT"
-        )
+        hint = await _like(kernel, ref) or "look with: parley inbox, parley outbox, or parley search TEXT"
+        raise UnknownMessage(f"{kernel.agent} has no message {ref!r}", hint=hint)
     distinct = {(match.message.id, match.digest) for match in matches}
     if len(distinct) > 1:
         claimed = [match for match in matches if await _is_claimed(kernel, match)]
@@ -46,6 +47,34 @@ async def find(kernel: Kernel, ref: str) -> FoundMessage:
         files = ", ".join(sorted({match.file or match.message.id for match in matches}))
         raise Ambiguous(f"{ref!r} fits {len(distinct)} messages", hint=f"name the file: {files}")
     return matches[0]
+
+
+async def _like(kernel: Kernel, ref: str) -> str:
+    """A hint at the message whose id, or the end of whose id, is like `ref`; "" when there is none."""
+    ids = [item.id for _, item in await _all_files(kernel) if item.id]
+    return meant(ref, ids if "-" in ref else [message_id.rpartition("-")[2] for message_id in ids])
+
+
+async def find_readable(kernel: Kernel, ref: str) -> FoundMessage:
+    """Like `find`, for a model: what the rules have not let through to this agent is `Forbidden`."""
+    located = await find(kernel, ref)
+    if located.place == "inbox" and not await _is_claimed(kernel, located) and _is_under_rules(kernel, located.message):
+        raise Forbidden(f"{located.message.id} has not been handed over", hint="claim it with: next")
+    return located
+
+
+def readable_bodies(kernel: Kernel, items: Iterable[Item]) -> Iterator[tuple[Item, Message]]:
+    """The messages of a list that a model may read before they are claimed, loaded one by one."""
+    for item in items:
+        if item.status == "new" and not item.expired and not item.problem:
+            for located in drive(load_files(kernel, [("inbox", item)])):
+                if not _is_under_rules(kernel, located.message):
+                    yield item, located.message
+
+
+def _is_under_rules(kernel: Kernel, message: Message) -> bool:
+    """Whether the rules decide about a message when it is claimed."""
+    return kernel.is_governed() or "ocip" in message.extras
 
 
 async def full_id(kernel: Kernel, ref: str) -> str:
@@ -81,9 +110,9 @@ async def by_id(kernel: Kernel, message_id: str) -> list[FoundMessage]:
     What was claimed or sent through Parley is in the ledger; only for other tools' messages are all files read.
     """
     waiting = [("inbox", item) for item in await listing(kernel, "inbox") if item.id == message_id]
-    matches = await _load(kernel, waiting) + await _in_ledger(kernel, message_id)
+    matches = await load_files(kernel, waiting) + await _in_ledger(kernel, message_id)
     if not matches:
-        matches = await _load(kernel, [entry for entry in await _all_files(kernel) if entry[1].id == message_id])
+        matches = await load_files(kernel, [entry for entry in await _all_files(kernel) if entry[1].id == message_id])
     return list({(match.message.id, match.digest): match for match in reversed(matches)}.values())[::-1]
 
 
@@ -113,7 +142,7 @@ async def _outbox_file(kernel: Kernel, stored: StoredMessage) -> str:
 
 async def _by_file(kernel: Kernel, ref: str) -> list[FoundMessage]:
     fitting = await _files_named(kernel, ref)
-    matches = await _load(kernel, fitting)
+    matches = await load_files(kernel, fitting)
     bad = next((item for _, item in fitting if item.problem), None)
     if bad is not None and not matches:
         raise Invalid(f"{bad.file} is no message: {bad.problem.partition(': ')[2]}")
@@ -168,20 +197,33 @@ def _bytes_of(kernel: Kernel, place: str, item: Item) -> bytes | None:
 
 
 async def _by_ending(kernel: Kernel, ref: str) -> list[FoundMessage]:
+    """The messages whose id ends with `ref`: after a dash, else anywhere, without regard to dashes and case."""
     ending = "-" + ref.lstrip("-")
-    matches = await _load(kernel, [entry for entry in await _all_files(kernel) if entry[1].id.endswith(ending)])
+    files = await _all_files(kernel)
+    matches = await load_files(kernel, [entry for entry in files if entry[1].id.endswith(ending)])
     store = kernel.store_if_any
+    if not matches and store is not None:
+        messages = await store.search(ending, _SEARCH_LIMIT)
+        matches = [_from_ledger(stored) for stored in messages if stored.message.id.endswith(ending)]
+    letters = _letters(ref)
+    if matches or len(letters) < _SHORTEST_ENDING:
+        return matches
+    matches = await load_files(kernel, [entry for entry in files if _letters(entry[1].id).endswith(letters)])
     if matches or store is None:
         return matches
-    messages = await store.search(ending, _SEARCH_LIMIT)
-    return [_from_ledger(stored) for stored in messages if stored.message.id.endswith(ending)]
+    messages = await store.search(letters[-_SHORTEST_ENDING:], _SEARCH_LIMIT)
+    return [_from_ledger(stored) for stored in messages if _letters(stored.message.id).endswith(letters)]
+
+
+def _letters(message_id: str) -> str:
+    return message_id.replace("-", "").lower()
 
 
 async def _all_files(kernel: Kernel) -> list[tuple[str, Item]]:
     return [(place, item) for place in _PLACES for item in await listing(kernel, place)]
 
 
-async def _load(kernel: Kernel, files: Iterable[tuple[str, Item]]) -> list[FoundMessage]:
+async def load_files(kernel: Kernel, files: Iterable[tuple[str, Item]]) -> list[FoundMessage]:
     """The whole messages of these files; one that vanished meanwhile, or is none, is left out."""
     matches = []
     for place, item in files:
@@ -222,7 +264,7 @@ async def thread(kernel: Kernel, ref: str) -> list[FoundMessage]:
         messages |= remembered
         links |= {_Link(m.id, m.conversation_id, m.in_reply_to) for m, *_ in messages.values()}
     members = {(match.message.id, match.digest): match for match in map(_from_ledger, messages.values())}
-    for match in await _load(kernel, [entry for entry in files if entry[1].id in reach.ids]):
+    for match in await load_files(kernel, [entry for entry in files if entry[1].id in reach.ids]):
         members[match.message.id, match.digest] = match
     if not members:
         return await thread(kernel, (await find(kernel, ref)).message.id)
@@ -286,7 +328,7 @@ async def search(kernel: Kernel, text: str) -> list[FoundMessage]:
     """Messages sent or received whose id, subject or body contains `text` in any case, newest first."""
     wanted = text.casefold()
     readable = [entry for entry in await _all_files(kernel) if not entry[1].problem]
-    fitting = [match for match in await _load(kernel, readable) if wanted in search_text(match.message)]
+    fitting = [match for match in await load_files(kernel, readable) if wanted in search_text(match.message)]
     store = kernel.store_if_any
     messages = await store.search(text, _SEARCH_LIMIT) if store is not None else ()
     matches = {(match.message.id, match.digest): match for match in (*map(_from_ledger, messages), *fitting)}

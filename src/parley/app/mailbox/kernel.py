@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from parley.domain.errors.errors import Unavailable
 from parley.domain.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from typing import TypeVar
 
     from parley.domain.mailbox.delivery import DeliveryKey
     from parley.domain.mailbox.ledger import WatchedFile
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
         MailEnvelopes,
         MailGovernance,
         MailSignatures,
+        ReceiptLog,
         Store,
     )
 
-T = TypeVar("T")
+    T = TypeVar("T")
 
 
 class Kernel:
@@ -51,6 +53,10 @@ class Kernel:
         is_governed: Callable[[], bool] = bool,
         open_rules: Callable[[], tuple[MailGovernance, MailEnvelopes]] | None = None,
         open_signatures: Callable[[], MailSignatures] | None = None,
+        holder: Callable[[], str] = str,
+        has_ended: Callable[[str], bool] = lambda _holder: False,
+        open_receipts: Callable[[], ReceiptLog] | None = None,
+        session: str = "",
     ) -> None:
         self.agent = agent
         self.inbox = inbox
@@ -59,6 +65,11 @@ class Kernel:
         self.ids = ids
         self.limits = limits
         self.enforce_owner = enforce_owner
+        # The mark of the process that claims are taken for, and whether the process of a mark has ended.
+        self.holder = holder
+        self.has_ended = has_ended
+        # The session of the coding agent that runs us, "" when there is none.
+        self.session = session
         # Claims that last as long as this process: the lock dies with it.
         self.held: dict[DeliveryKey, LockedFile] = {}
         # What listings have read, by place and file.
@@ -73,6 +84,8 @@ class Kernel:
         self._open_rules = open_rules
         self._rules: tuple[MailGovernance, MailEnvelopes] | None = None
         self._open_signatures = open_signatures
+        self._open_receipts = open_receipts
+        self._receipts: ReceiptLog | None = None
         self._closed = False
         self._store: Store | None = None
         self._courier: Courier | None = None
@@ -97,6 +110,13 @@ class Kernel:
     def store_if_any(self) -> Store | None:
         """The ledger if it exists already, for use cases that only read."""
         return self.store if self._store is not None or self._has_store() else None
+
+    @property
+    def receipts(self) -> ReceiptLog | None:
+        """What recipients say about messages; None where no receipts are kept."""
+        if self._receipts is None and self._open_receipts is not None:
+            self._receipts = self._open_receipts()
+        return self._receipts
 
     @property
     def governance(self) -> MailGovernance:

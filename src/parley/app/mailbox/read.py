@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from parley.domain.errors.errors import ParleyError, Problem, SenderMismatch, Unfinished
@@ -14,13 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from parley.app.mailbox.kernel import Kernel
-    from parley.domain.mailbox.listing import FileKey, RefusedFile
+    from parley.domain.mailbox.listing import FileKey, HeadingIndex, RefusedFile
     from parley.domain.message.message import Message
 
-    Judge = Callable[[Heading, int], tuple[str, ...]]
+    Judge = Callable[[str, tuple[str, ...], int], tuple[str, ...]]
 
 # More of them are not told apart in a listing.
 _MOST_HELD = 10_000
+# Sorts behind every real priority.
+_NO_PRIORITY = "P9"
+_BEHIND_MESSAGES = (_NO_PRIORITY, True, "", "")
 # From so many files on, what was read is kept for the next process.
 _MANY = 500
 
@@ -65,72 +69,78 @@ async def listing(kernel: Kernel, place: str) -> list[Item]:
     now = format_time(kernel.clock.now().at)
     judge = _owners_judge(kernel) if place == "inbox" else _nothing_doubtful
     before = kernel.headings.get(place)
-    complete = False
     if before is None:
         # What an earlier process has read is judged anew: who owns which folder may have changed.
         index = kernel.inbox.index(place)
-        complete = index.complete
+        if index.complete:
+            return _index_items(index, judge, now)
         before = {key: _judged(judge, *entry) for key, entry in index.entries.items()}
-    if complete:
-        kernel.headings[place] = before
-        items = [_item(read, key[0], now) for key, read in before.items()]
-    else:
-        items = await _read_new(kernel, place, before, judge, now)
-    items.sort(key=_order)
-    return items
+    return [_item(read, key[0], now) for key, read in await _read_new(kernel, place, before, judge)]
+
+
+def _index_items(index: HeadingIndex, judge: Judge, now: str) -> list[Item]:
+    """The items of a place of which every file is known."""
+    _, senders, recipients, _, _, _, _, expires, _, _ = index.columns
+    ways = list(zip(senders, recipients, index.owners, strict=True))
+    try:
+        doubts = {way: judge(*way) for way in set(ways)}
+    except ParleyError:  # some are bad files
+        ordered = sorted(((key, _judged(judge, *entry)) for key, entry in index.entries.items()), key=_order)
+        return [_item(read, key[0], now) for key, read in ordered]
+    expired = ["" < time <= now for time in expires] if any(expires) else repeat(False)
+    states = (index.names, repeat("new"), expired, repeat(""), map(doubts.__getitem__, ways))
+    return list(map(Item._make, zip(*index.columns, *states)))  # noqa: B905  # some repeat without end
 
 
 async def _read_new(
-    kernel: Kernel, place: str, before: dict[FileKey, ReadHeading], judge: Judge, now: str
-) -> list[Item]:
-    """The items of a place of which some files are known. A message file never changes, so it is looked at once; what
-    is gone is forgotten.
+    kernel: Kernel, place: str, before: dict[FileKey, ReadHeading], judge: Judge
+) -> list[tuple[FileKey, ReadHeading]]:
+    """The files of a place of which some are known, in processing order; unreadable files last.
+
+    A message file never changes, so it is looked at once; what is gone is forgotten.
     """
     names = await kernel.inbox.names(place, exact=bool(before) or place in kernel.headings)
     headings = kernel.headings[place] = {key: before[key] for key in names if key in before}
-    items = [_item(read, key[0], now) for key, read in headings.items()]
     fresh = [key[0] for key in names if key not in headings]
     heading_of = kernel.format.heading
     for name, content, owner, number in kernel.inbox.peek(fresh, place) if fresh else ():
         try:
             if isinstance(content, ParleyError):
                 raise content  # both are bad files
-            read = _judged(judge, heading_of(content), owner)
+            heading = heading_of(content)
+            read = ReadHeading(heading, owner, judge(heading.sender, heading.to, owner))
         except ParleyError as error:
             read = ReadHeading(error, owner)
         headings[name, number] = read
-        items.append(_item(read, name, now))
+    ordered = sorted(headings.items(), key=_order)
     if len(names) >= _MANY and fresh:
-        entries = {
-            key: (read.heading, read.owner) for key, read in headings.items() if isinstance(read.heading, Heading)
-        }
+        entries = {key: (read.heading, read.owner) for key, read in ordered if isinstance(read.heading, Heading)}
         kernel.inbox.keep_index(place, entries, len(names))
-    return items
+    return ordered
 
 
 def _judged(judge: Judge, heading: Heading, owner: int) -> ReadHeading:
     try:
-        return ReadHeading(heading, owner, judge(heading, owner))
+        return ReadHeading(heading, owner, judge(heading.sender, heading.to, owner))
     except ParleyError as error:
         return ReadHeading(error, owner)
 
 
-def _nothing_doubtful(_heading: Heading, _owner: int) -> tuple[str, ...]:
+def _nothing_doubtful(_sender: str, _to: tuple[str, ...], _owner: int) -> tuple[str, ...]:
     return ()
 
 
 def _owners_judge(kernel: Kernel) -> Judge:
-    """What is doubtful about a file of the inbox, by its heading and owner; each sender's user is looked up once."""
+    """What is doubtful about a file of the inbox; each sender's user is looked up once."""
     owners: dict[str, int | None] = {}
     agent = kernel.agent
 
-    def judge(heading: Heading, owner: int) -> tuple[str, ...]:
-        sender = heading.sender
+    def judge(sender: str, to: tuple[str, ...], owner: int) -> tuple[str, ...]:
         if sender not in owners:
             owners[sender] = kernel.inbox.owner_of(sender)
-        if owners[sender] == owner and agent in heading.to:
+        if owners[sender] == owner and agent in to:
             return ()
-        return tuple(map(str, delivery_doubts(kernel, sender, heading.to, owner, owners[sender])))
+        return tuple(map(str, delivery_doubts(kernel, sender, to, owner, owners[sender])))
 
     return judge
 
@@ -168,8 +178,11 @@ def label_doubts(kernel: Kernel, message: Message) -> tuple[Problem, ...]:
     return (Problem("false_label", "disclosure", f"is not the label of the policy, which is {policy.disclosure!r}"),)
 
 
-def _order(item: Item) -> tuple[str, bool, str, str]:
-    return order_key(item.priority, item.kind, item.created_at, item.id)
+def _order(entry: tuple[FileKey, ReadHeading]) -> tuple[str, bool, str, str]:
+    heading = entry[1].heading
+    if isinstance(heading, ParleyError):
+        return _BEHIND_MESSAGES
+    return order_key(heading.priority, heading.kind, heading.created_at, heading.id)
 
 
 def _item(read: ReadHeading, file: str, now: str) -> Item:
@@ -180,8 +193,9 @@ def _item(read: ReadHeading, file: str, now: str) -> Item:
 
 
 def _bad(file: str, error: ParleyError) -> Item:
-    # P9 sorts behind every real priority.
-    return Item("", "", (), "", "P9", "", "", "", "", "", file, "unreadable", False, f"{error.code}: {error.message}")
+    return Item(
+        "", "", (), "", _NO_PRIORITY, "", "", "", "", "", file, "unreadable", False, f"{error.code}: {error.message}"
+    )
 
 
 async def _claimed_files(kernel: Kernel) -> frozenset[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from parley.app.mailbox.finishing import close_answered, settle_answered
 from parley.domain import names
 from parley.domain.errors.errors import (
     Conflict,
@@ -32,9 +33,11 @@ from parley.domain.message.kinds import Kind
 from parley.domain.times import format_time
 
 if TYPE_CHECKING:
+    from parley.app.mailbox.finishing import AnsweredDelivery
     from parley.app.mailbox.kernel import Kernel
     from parley.app.mailbox.rules.sending import GovernedMail, HumanDecision
     from parley.domain.limits import Limits
+    from parley.domain.mailbox.listing import FoundMessage
     from parley.domain.message.message import Draft, Message
 
 _ATTEMPTS = 8
@@ -45,6 +48,13 @@ _SUFFIX, _LONG_SUFFIX = 4, 10
 _PERMANENT = (UnknownAgent, InboxFull, NameExists, Forbidden, NotRegular)
 
 
+class ClosedMessage(NamedTuple):
+    """The message that a reply finishes, and the token of the claim on it where the caller has one."""
+
+    message: FoundMessage
+    token: str | None = None
+
+
 async def send(
     kernel: Kernel,
     draft: Draft,
@@ -53,12 +63,13 @@ async def send(
     suffix: str = "",
     free_form: bool = False,
     decided: HumanDecision | None = None,
+    closes: ClosedMessage | None = None,
 ) -> Sent:
     """Send a draft. On return every recipient has it, durably.
 
     `answered` is the message that it answers, where the caller has it, else it is looked up; `suffix` ends the file
     name where a user wants one; `free_form` takes any body for any kind, as the OACP tool does; `decided` says which
-    person stands behind it.
+    person stands behind it; `closes` is the message in this agent's inbox that the same commit finishes.
 
     Raises `Invalid` with all reasons, `UnknownAgent` before anything is written, what the only recipient's inbox
     refused it with, `Undelivered` when some of several recipients refused it for good while the others have it,
@@ -72,11 +83,19 @@ async def send(
 
         draft = await mail_sending.addressed(kernel, draft)
     parents = await parents_of(kernel, draft, answered)
+    if closes is not None:
+        from parley.app.mailbox.receipts import steps  # a message that answers none is sent without
+
+        await steps.publish(kernel, begin=True)
     with kernel.courier.sending():
-        stored, deliveries, governed = await _commit(
-            kernel, draft, parents, suffix, free_form=free_form, decided=decided
+        stored, deliveries, governed, finished = await _commit(
+            kernel, draft, parents, suffix, free_form=free_form, decided=decided, closes=closes
         )
         settled, refusals = await _carry(kernel, stored, deliveries)
+    if finished:
+        from parley.app.mailbox.receipts import steps
+
+        await steps.publish(kernel)
     if refusals and len(settled) == 1:
         raise refusals[0]
     remarks = warnings(stored.message, kernel.limits, parents.origin)
@@ -85,31 +104,37 @@ async def send(
         from parley.app.mailbox import reviews
 
         problems += reviews.check_packet(kernel, stored.message)
-    sent = Sent(stored.message, deliveries[0].file, settled, problems)
+    sent = Sent(stored.message, deliveries[0].file, settled, problems, finished)
     if refusals:
         raise _undelivered(sent)
     return sent
 
 
-async def reply(kernel: Kernel, ref: str, draft: Draft, *, kind_given: bool) -> Sent:
-    """Answer a message: recipient, kind, conversation and parent come from what is answered."""
+async def reply(
+    kernel: Kernel, ref: str, draft: Draft, *, kind_given: bool, keep_open: bool = False, token: str | None = None
+) -> Sent:
+    """Answer a message: recipient, kind, conversation and parent come from what is answered.
+
+    The same commit finishes it, unless it is kept open. With a token, `LeaseLost` when another reader has it now.
+    """
     answered = await find_answered(kernel, ref)
-    draft = answer(draft, answered, kernel.limits, kind_given=kind_given)
-    return await send(kernel, draft, answered=answered)
+    draft = answer(draft, answered.message, kernel.limits, kind_given=kind_given)
+    closes = None if keep_open else ClosedMessage(answered, token)
+    return await send(kernel, draft, answered=answered.message, closes=closes)
 
 
-async def find_answered(kernel: Kernel, ref: str) -> Message:
+async def find_answered(kernel: Kernel, ref: str) -> FoundMessage:
     """The message that a reply names."""
     from parley.app.mailbox import find
 
     try:
-        return (await find.find(kernel, ref)).message
+        return await find.find(kernel, ref)
     except UnknownMessage as error:
-        error.hint = (
-            "look with: parley inbox, or parley search TEXT; "
-            "if its file was deleted before it was claimed, answer with: "
-            "parley send --to SENDER --type notification --reply-to ID --conversation CONVERSATION"
-        )
+        if names.is_whole_id(ref):
+            error.hint += (
+                "; if its file was deleted before it was claimed, answer with: "
+                "parley send --to SENDER --type notification --reply-to ID --conversation CONVERSATION"
+            )
         raise
 
 
@@ -150,6 +175,7 @@ async def recover(kernel: Kernel) -> int:
             stored = next(k for k in await store.find(message_id) if k.digest == message_digest)
             if await kernel.courier.has_copy(deliveries[0].file, stored.content):
                 # The copy is the last step, so everyone has the message; only the mark was lost.
+                await settle_answered(kernel, stored, delivered=True)
                 await _mark(kernel, stored, [delivery._replace(status=Status.DELIVERED) for delivery in deliveries])
             else:
                 with suppress(Unavailable):  # it stays pending; what is new must not wait for it
@@ -218,10 +244,15 @@ async def _commit(
     *,
     free_form: bool,
     decided: HumanDecision | None = None,
-) -> tuple[StoredMessage, tuple[Delivery, ...], GovernedMail | None]:
-    """Decide and commit; if an id, conversation or file name was taken meanwhile, choose another and repeat."""
+    closes: ClosedMessage | None = None,
+) -> tuple[StoredMessage, tuple[Delivery, ...], GovernedMail | None, str]:
+    """Decide and commit; the last value is the id of the message that the commit finishes, or "".
+
+    If an id, conversation or file name was taken meanwhile, choose another and repeat.
+    """
     parent, origin = parents
     for attempt in range(_ATTEMPTS):
+        closing = await close_answered(kernel, closes.message, closes.token) if closes is not None else None
         now = kernel.clock.now().at
         suffix = kernel.ids.suffix(_SUFFIX if attempt == 0 else _LONG_SUFFIX)
         opened = await opened_by(kernel, draft, parent, attempt)
@@ -250,12 +281,25 @@ async def _commit(
         changes = changes._replace(
             messages=(stored,), deliveries=deliveries, entries=(entry,), new_conversation=opened, new_file=file
         )
+        if closing is not None:
+            changes = _with_closing(changes, closing)
         try:
             await kernel.store.commit(changes)
         except (Stale, Duplicate):
             continue
-        return stored, deliveries, governed
+        return stored, deliveries, governed, closing.delivery.key.message_id if closing is not None else ""
     raise Conflict("too many others are sending as this agent at this moment", hint="try again")
+
+
+def _with_closing(changes: MailboxChanges, closing: AnsweredDelivery) -> MailboxChanges:
+    """The commit of a reply that also finishes what it answers."""
+    stored = (closing.message,) if closing.message is not None else ()
+    return changes._replace(
+        messages=(*changes.messages, *stored),
+        deliveries=(*changes.deliveries, closing.delivery),
+        entries=(*changes.entries, closing.entry),
+        expects=(*changes.expects, closing.expects),
+    )
 
 
 async def _file_name(kernel: Kernel, message: Message, wanted: str, suffix: str, attempt: int) -> str:
@@ -305,7 +349,9 @@ async def _carry(
     except ParleyError as error:
         error.hint = "the message is delivered, only your own copy is missing: do not send it again"
         raise
-    await _mark(kernel, stored, [delivery for delivery in settled if delivery.status is Status.DELIVERED])
+    delivered = [delivery for delivery in settled if delivery.status is Status.DELIVERED]
+    await settle_answered(kernel, stored, delivered=bool(delivered))
+    await _mark(kernel, stored, delivered)
     return tuple(settled), refusals
 
 

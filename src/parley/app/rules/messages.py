@@ -36,6 +36,7 @@ from parley.domain.exchange.exchange import (
     seen_by_side,
     with_data,
     with_denied_data,
+    with_person,
 )
 from parley.domain.rules.judge import Deny, Hold
 from parley.domain.rules.ruling import Fresh, rule
@@ -47,9 +48,12 @@ if TYPE_CHECKING:
     from parley.domain.exchange.exchange import Exchange
     from parley.domain.rules.ruling import Proposal, Ruling
 
-# A time stamp up to its hour: 2026-03-13T14.
-_HOUR_PREFIX_CHARS = 13
 PAIR = "pair/"
+
+
+def hour_of(at: str) -> str:
+    """A time stamp up to its hour, such as 2026-03-13T14."""
+    return at[:13]
 
 
 def fresh_ids(docket: Docket) -> Fresh:
@@ -60,7 +64,7 @@ def fresh_ids(docket: Docket) -> Fresh:
 
 async def decide(docket: Docket, submission: Submission[M], proposal: Proposal) -> RulesDecision[M]:
     """Decide about a message."""
-    stale = approvals.request_new_review_if_stale(docket, submission)
+    stale = approvals.request_new_review_if_stale(docket, submission) if submission.releases is not None else None
     if stale is not None:
         return stale
     try:
@@ -189,7 +193,12 @@ async def _deliver(
         side = side_of(docket, decided_approval)
         entry = recording.decision_entry(docket, decided_approval, side, by, submission.key)
         changed, audits = (decided_approval,), (entry, *audits)
-    after = with_data(ruling.exchange, ruling.shared, withheld_reasons(ruling.withheld, ruling.ceiling))
+    after = ruling.exchange
+    if ruling.shared or ruling.withheld:
+        after = with_data(after, ruling.shared, withheld_reasons(ruling.withheld, ruling.ceiling))
+    sender, actor = submission.sender.agent, submission.actor
+    if ruling.origin is Origin.HUMAN and actor != sender:
+        after = with_person(after, ruling.envelope.exchange_round, sender, actor)
     closing = Closing()
     if after.over:
         # The exchange ended with this message: its other pending approvals are closed.
@@ -222,7 +231,7 @@ def _pair_spends(docket: Docket, submission: Submission[M], ruling: Ruling) -> t
     """
     if ruling.origin is Origin.HUMAN:
         return ()
-    sender, most, hour = submission.sender.agent, ruling.policy.pair_budget, docket.at[:_HOUR_PREFIX_CHARS]
+    sender, most, hour = submission.sender.agent, ruling.policy.pair_budget, hour_of(docket.at)
     return tuple([Spend(f"{PAIR}{pair_name(sender, party.agent)}", most, hour) for party in ruling.receivers])
 
 
@@ -235,7 +244,7 @@ async def refuse_overspent(docket: Docket, submission: Submission[M], error: Ove
         return refuse(docket, submission, ApprovalQueueFull(full, facts={"retry_after": 60}))
     at = docket.at
     pair = budget.removeprefix(PAIR)
-    dedup_key = f"pair_budget/{pair}/{at[:_HOUR_PREFIX_CHARS]}"
+    dedup_key = f"pair_budget/{pair}/{hour_of(at)}"
     rest = 3600 - int(at[14:16]) * 60 - int(at[17:19])
     reason = f"{' and '.join(pair.split(','))} have exchanged as many messages as they may in an hour"
     before = await docket.approval_by_key(dedup_key)

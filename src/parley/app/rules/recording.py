@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.audit.entry import AGENT_EXCHANGE, AuditDraft
+from parley.domain.audit.repeated import FactsTemplate, RepeatedFacts
 from parley.domain.content.classification import withheld_reasons
 from parley.domain.directory.callers import TENANT_MARK
 from parley.domain.errors.rules import CrossEnterpriseBlocked, RoundMismatch
 from parley.domain.hashes import digest
-from parley.domain.rules.judge import crosses, evaluation_of
+from parley.domain.rules.judge import Allow, crosses, evaluation_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,6 +34,11 @@ _SENDER = {"role": "sender", "direction": "outgoing"}
 _RECEIVER = {"role": "receiver", "direction": "incoming"}
 
 
+# What differs between two ordinary messages of an exchange; all else follows from `_repeats_with` and their terms.
+_VARYING = ("exchange_id", "conversation_id", "round", "hops", "message_id", "content_digest")
+_TEMPLATES_LIMIT = 64
+
+
 def delivered_entries(
     docket: Docket, submission: Submission[Any], ruling: Ruling, content_digest: str, outcomes: Mapping[str, Outcome]
 ) -> tuple[AuditDraft, ...]:
@@ -40,6 +46,65 @@ def delivered_entries(
 
     `outcomes` is how each side knows the exchange: it is not told that a message of somebody else is held.
     """
+    if not is_ordinary(ruling) or submission.approval_id or submission.creates_channel or outcomes:
+        return tuple(_delivered_entries(docket, submission, ruling, content_digest, outcomes))
+    exchange, terms = ruling.exchange, ruling.terms
+    key = _repeats_with(submission, ruling)
+    templates = terms.entry_templates.get(key)
+    if templates is None:
+        entries = _delivered_entries(docket, submission, ruling, content_digest, outcomes)
+        if len(terms.entry_templates) >= _TEMPLATES_LIMIT:
+            terms.entry_templates.clear()
+        terms.entry_templates[key] = tuple([FactsTemplate(entry.facts, _VARYING) for entry in entries])
+        return tuple(entries)
+    facts: dict[str, str | int] = {
+        "exchange_id": exchange.id,
+        "conversation_id": exchange.conversation_id,
+        "round": ruling.envelope.exchange_round,
+        "hops": ruling.ext.hops,
+        "message_id": submission.message_id,
+        "content_digest": content_digest,
+    }
+    sides = [party.agent for party in (submission.sender, *ruling.receivers) if docket.keeps(party.agent)]
+    return tuple(
+        [
+            _draft(docket, submission, side, RepeatedFacts(template, facts), exchange.id)
+            for side, template in zip(sides, templates, strict=True)
+        ]
+    )
+
+
+def is_ordinary(ruling: Ruling) -> bool:
+    """Whether there is nothing to say about the content of a message, or about whom it did not reach."""
+    return not (
+        ruling.detections or ruling.keywords or ruling.shared or ruling.withheld or ruling.excluded or ruling.rules
+    )
+
+
+def _repeats_with(submission: Submission[Any], ruling: Ruling) -> tuple[object, ...]:
+    """What the facts about an ordinary message depend on, beside its terms and what differs with every message."""
+    exchange = ruling.exchange
+    return (
+        submission.to,
+        submission.actor,
+        submission.key,
+        submission.channel_id,
+        submission.annotated,
+        ruling.origin,
+        ruling.level,
+        ruling.declared,
+        exchange.initiator,
+        exchange.max_rounds,
+        exchange.outcome,
+        exchange.purpose,
+        exchange.reply_policy,
+        exchange.requires_commitment,
+    )
+
+
+def _delivered_entries(
+    docket: Docket, submission: Submission[Any], ruling: Ruling, content_digest: str, outcomes: Mapping[str, Outcome]
+) -> list[AuditDraft]:
     facts = _facts(submission, ruling)
     facts |= {"outcome": "delivered", "content_digest": content_digest}
     facts["dataShared"] = [{"source": item.source, "fields": list(item.fields)} for item in ruling.shared]
@@ -58,9 +123,9 @@ def delivered_entries(
             received = {**facts, **_RECEIVER, "receivers": [party.agent], "target_org": party.attributes.org_unit}
             received["exchange_outcome"] = outcomes.get(party.agent, ruling.exchange.outcome).value
             received.pop("evaluations", None)
-            received |= _evaluations(submission.sender, (party,))
+            received |= {**_evaluations(submission.sender, (party,)), **_rule(ruling, party)}
             entries.append(_entry(docket, submission, party.agent, received))
-    return tuple(entries)
+    return entries
 
 
 def held_or_denied_entry(
@@ -292,7 +357,15 @@ def _facts(submission: Submission[Any], ruling: Ruling) -> dict[str, Any]:
         facts["creates_channel"] = True
     if ruling.rules:
         facts |= {"rules": ruling.rules, "tightened": ruling.tightened}
+    facts |= _rule(ruling, first)
     return facts
+
+
+def _rule(ruling: Ruling, receiver: Party) -> dict[str, Any]:
+    """The rule that allowed, denied or held a message; not where the organisation's own rules did."""
+    if isinstance(ruling.verdict, Allow):
+        return {"rule": ruling.terms.allowing_rule(receiver)._asdict()}
+    return {"rule": ruling.stopped_by._asdict()} if ruling.stopped_by is not None else {}
 
 
 def _evaluations(sender: Party, receivers: Iterable[Party]) -> dict[str, Any]:
@@ -307,5 +380,10 @@ def _withheld(ruling: Ruling) -> list[dict[str, str]]:
 
 def _entry(docket: Docket, submission: Submission[Any], side: str, facts: dict[str, Any]) -> AuditDraft:
     facts["key"] = submission.key
-    exchange_id = str(facts["exchange_id"])
+    return _draft(docket, submission, side, facts, str(facts["exchange_id"]))
+
+
+def _draft(
+    docket: Docket, submission: Submission[Any], side: str, facts: Mapping[str, Any], exchange_id: str
+) -> AuditDraft:
     return AuditDraft(docket.new_id("aud"), side, docket.at, AGENT_EXCHANGE, submission.actor, facts, exchange_id)

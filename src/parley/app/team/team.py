@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from parley.app.team.state.decision_cache import DecisionCache
 from parley.app.team.state.key_names import KeyNamesCache
 from parley.app.team.state.known_names import NameCache
 from parley.app.team.state.nodes import NodeState
 from parley.app.team.state.outside import AuditState, NoticeState, PolicyState
 from parley.app.team.state.queues import Queues
 from parley.app.team.state.requests import RequestCache
-from parley.app.team.state.rules import RulesState
+from parley.app.team.state.rules import GovernedTerms, RulesState
 from parley.app.team.state.sights import SightCache
 from parley.app.team.state.suspended import check_not_suspended
 from parley.app.team.state.tail import Tail
@@ -25,6 +26,7 @@ from parley.domain.times import stamp
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from parley.domain.channel.post import Post
     from parley.domain.directory.callers import Caller
     from parley.domain.store.changes import Committed, TeamChanges
     from parley.ports.mailbox import Clock, Ids
@@ -36,6 +38,10 @@ ATTEMPTS = 8
 
 class Team:
     """Everything a use case of the server needs."""
+
+    # The time of the event loop's present round and its stamp; None and "" until somebody asks.
+    _round_time: datetime | None = None
+    _round_stamp = ""
 
     def __init__(  # noqa: PLR0913  # one parameter a port, or what holds one
         self,
@@ -73,6 +79,9 @@ class Team:
         self.notices = notices or NoticeState()
         self.nodes = nodes or NodeState()
         self.requests = RequestCache(store)
+        # What was decided about plain messages, as a message that is like them; and the terms of governed ones.
+        self.plain_decisions: DecisionCache[Post] = DecisionCache(store.generation)
+        self.governed_decisions: DecisionCache[GovernedTerms] = DecisionCache(store.generation)
         self.key_names = KeyNamesCache(store, limits.keys_per_tenant)
         self.tail = Tail()
         self.waits = Waits()
@@ -84,8 +93,7 @@ class Team:
         # When the sweep last dropped idempotency keys.
         self.forgot_at = ""
         # When the sweep last looked for messages that could be delivered, and up to which address.
-        self.stranded_at = ""
-        self.stranded_after = ""
+        self.stranded_at = self.stranded_after = ""
         self.began = clock.now().at
         store.watch(self.requests.publish)
         store.watch(self.sights.publish)
@@ -104,6 +112,22 @@ class Team:
         """This moment as a stamp."""
         return stamp(self.clock.now().at)
 
+    def round_stamp(self) -> str:
+        """This moment as a stamp, formatted once for all that happens in one round of the event loop."""
+        if not self._round_stamp:
+            self._round_stamp = stamp(self.round_time())
+        return self._round_stamp
+
+    def round_time(self) -> datetime:
+        """This moment, the same for all that happens in one round of the event loop."""
+        if self._round_time is None:
+            self._round_time = self.now()
+            asyncio.get_running_loop().call_soon(self._end_round)
+        return self._round_time
+
+    def _end_round(self) -> None:
+        self._round_time, self._round_stamp = None, ""
+
     def new_id(self, prefix: str) -> str:
         """A fresh id: prefix, then 26 characters that sort by time."""
         return f"{prefix}_{self.ids.ulid()}"
@@ -117,7 +141,7 @@ class Team:
             expects = await check_not_suspended(self.store, caller)
             changes = changes._replace(expects=(*changes.expects, *expects))
         if caller.saved is not None:
-            changes = changes.with_key(caller.saved)
+            changes = changes.with_key(caller.saved, caller.answer)
         return await self.store.commit(changes)
 
     def entry(self, caller: Caller, action: str, subject: str, **facts: str) -> Entry:

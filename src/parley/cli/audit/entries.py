@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from parley.cli.audit.filters import ACTIONS, OUTCOMES, check_side, check_word
 from parley.cli.audit.ledger import add_project_options, explain_unknown_name, ledger_at
 from parley.cli.audit.subjects import subject_of
 from parley.cli.command import Command, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
-from parley.cli.output import confirm, count_of, is_interactive, safe
+from parley.cli.output import UNLIMITED, confirm, count_of, is_interactive, safe
+from parley.cli.parts.lookup import id_of
 from parley.cli.parts.remote import (
     add_server_options,
     cell_text,
@@ -18,14 +20,17 @@ from parley.cli.parts.remote import (
     parse_time_ago,
     show_result,
     show_table,
-    time_column,
+    utc_column,
+    utc_text,
     without_none,
 )
-from parley.domain.errors.errors import Invalid
+from parley.cli.table import ALWAYS, Column, id_column, text_column
+from parley.domain.errors.errors import Invalid, NotFound
+from parley.sdk.protocol.lookup import CONVERSATIONS, EXCHANGES
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from parley.sdk.blocking.connection import Connection
 
@@ -61,6 +66,7 @@ _COLUMNS = (
 _PAGE_MAX = 1_000
 _LIST_DEFAULT = 100
 _NUMBER_MAX = 10**15 - 1
+_ID_OR_END = "its id or the end of it"
 
 
 # ---------------------------------------------------------------- list
@@ -70,8 +76,10 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--side", default="", metavar="AGENT", help="only entries of this side: an agent, a person, or @tenant"
     )
-    parser.add_argument("--exchange", default="", metavar="ID", help="only entries of this exchange")
-    parser.add_argument("--conversation", default="", metavar="ID", help="only entries of this conversation")
+    parser.add_argument("--exchange", default="", metavar="ID", help=f"only entries of this exchange: {_ID_OR_END}")
+    parser.add_argument(
+        "--conversation", default="", metavar="ID", help=f"only entries of this conversation: {_ID_OR_END}"
+    )
     parser.add_argument("--action", default="", help="only entries with this action, such as agent_exchange")
     parser.add_argument("--outcome", default="", help="only entries with this outcome: delivered, held, denied, ...")
     _add_period(parser)
@@ -84,8 +92,8 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
     add_server_options(parser, agent=False)
     parser.description = (
         f"{parser.description}.\n\n"
-        "Prints the newest entries, oldest first. If there are more, a note on standard\n"
-        "error says how to get them."
+        "Prints the newest entries, oldest first, with times in UTC. If there are more, a\n"
+        "note on standard error says how to get them."
     )
 
 
@@ -113,40 +121,35 @@ def _list(args: argparse.Namespace) -> int:
     connection = connection_of(args, agent=False)
     query = {
         "side": args.side,
-        "exchange_id": args.exchange,
-        "conversation_id": args.conversation,
+        "exchange_id": args.exchange and id_of(connection, EXCHANGES, args.exchange),
+        "conversation_id": _conversation(connection, args.conversation),
         "action": args.action,
         "outcome": args.outcome,
         **_period(args),
     }
     forward = args.all or (args.after is not None and args.before is None)
     entries, more = (_list_forward if forward else _list_newest)(args, connection, query)
-    columns = {
-        "NUMBER": field_column("number"),
-        "TIME": time_column("at"),
-        "SIDE": field_column("side"),
-        "ACTION": _fact_column("action"),
-        "FROM": _fact_column("sender"),
-        "TO": _fact_column("to"),
-        "LEVEL": _fact_column("classification"),
-        "ROUND": _fact_column("round"),
-        "OUTCOME": _outcome_column,
-        "ACTOR": _fact_column("actor"),
-        "SUBJECT": lambda entry: safe(subject_of(entry["document"] or {})) or "-",
-        "POLICY": _fact_column("policy"),
-        "EXCHANGE": field_column("exchange_id"),
-        "REASON": _reason_column,
-    }
-    # Only administrative entries have a subject, and they have none of the others.
-    for name in ("FROM", "TO", "LEVEL", "SUBJECT", "POLICY", "EXCHANGE"):
-        if all(columns[name](entry) == "-" for entry in entries):
-            del columns[name]
-    show_table(args, screen_of(args), entries, columns, "No entries.")
+    if not entries:
+        check_word(args.action, ACTIONS, "--action")
+        check_word(args.outcome, OUTCOMES, "--outcome")
+        check_side(connection, args.side, "--side")
+    screen = screen_of(args)
+    is_narrow = screen.width() < UNLIMITED and any(map(_subject_column, entries))
+    show_table(args, screen, entries, _NARROW_COLUMNS if is_narrow else _TABLE_COLUMNS, "No entries.")
     if more:
-        sys.stdout.flush()
+        from parley.cli.reports import note
+
         go_on = f"--after {more}" if forward else f"--before {more}"
-        sys.stderr.write(f"parley: note: there are more entries: use {go_on}, a larger --limit, or --all\n")
+        note(f"there are more entries: use {go_on}, a larger --limit, or --all")
     return OK
+
+
+def _conversation(connection: Connection, text: str) -> str:
+    """The id of a conversation, by its end, too. One that never became an exchange has entries all the same."""
+    try:
+        return id_of(connection, CONVERSATIONS, text) if text else ""
+    except NotFound:
+        return text
 
 
 def _list_forward(
@@ -193,6 +196,24 @@ def _outcome_column(entry: Mapping[str, Any]) -> str:
     return cell_text(document.get("outcome") or document.get("decision"))
 
 
+def _minute_column(entry: Mapping[str, Any]) -> str:
+    """The time in UTC, to the minute: `2026-03-13 14:30Z`. The number says the order."""
+    return f"{utc_text(entry['at'])[:16]}Z"
+
+
+def _subject_column(entry: Mapping[str, Any]) -> str:
+    """What an administrative entry is about."""
+    return subject_of(entry["document"] or {})
+
+
+def _parties_or_subject(entry: Mapping[str, Any]) -> str:
+    """Who wrote to whom, or what an administrative entry is about."""
+    document = entry["document"] or {}
+    if document.get("sender"):
+        return f"{cell_text(document['sender'])} to {cell_text(document.get('to') or '*')}"
+    return _subject_column(entry) or "-"
+
+
 def _reason_column(entry: Mapping[str, Any]) -> str:
     document = entry["document"] or {}
     return cell_text(document.get("reason") or document.get("note") or None)
@@ -203,12 +224,49 @@ def _fact_column(name: str) -> Callable[[Mapping[str, Any]], str]:
     return lambda entry: cell_text((entry["document"] or {}).get(name))
 
 
+_TABLE_COLUMNS = (
+    Column("NUMBER", field_column("number"), ALWAYS),
+    Column("TIME", utc_column("at"), 7),
+    Column("SIDE", field_column("side"), 2),
+    Column("ACTION", _fact_column("action"), 6),
+    Column("FROM", _fact_column("sender"), 8),
+    Column("TO", _fact_column("to"), 8),
+    Column("LEVEL", _fact_column("classification"), 2),
+    Column("ROUND", _fact_column("round"), 2),
+    Column("OUTCOME", _outcome_column, ALWAYS),
+    Column("ACTOR", _fact_column("actor"), 3),
+    text_column("SUBJECT", lambda entry: _subject_column(entry) or "-", 5),
+    Column("POLICY", _fact_column("policy"), 1),
+    id_column("EXCHANGE", field_column("exchange_id"), 3),
+    text_column("REASON", _reason_column, 4),
+)
+# On a terminal, with administrative entries: when, what, about whom, and how it ended fit into 80 columns.
+_NARROW_COLUMNS = (
+    Column("NUMBER", field_column("number"), ALWAYS),
+    Column("TIME", _minute_column, ALWAYS),
+    Column("ACTION", _fact_column("action"), ALWAYS),
+    text_column("SUBJECT", _parties_or_subject),
+    Column("OUTCOME", _outcome_column, ALWAYS),
+    Column("ACTOR", _fact_column("actor"), 4),
+    Column("SIDE", field_column("side"), 2),
+    Column("LEVEL", _fact_column("classification"), 2),
+    Column("ROUND", _fact_column("round"), 2),
+    Column("POLICY", _fact_column("policy"), 1),
+    id_column("EXCHANGE", field_column("exchange_id"), 3),
+    text_column("REASON", _reason_column, 5),
+)
+
+
 # ---------------------------------------------------------------- export
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "intent", nargs="?", default="", metavar="INTENT|AGENT", help="event log of an intent, or ledger of a mailbox"
+        "intent",
+        nargs="?",
+        default="",
+        metavar="INTENT|AGENT",
+        help="event log of an intent (title or id), or ledger of a mailbox",
     )
     parser.add_argument(
         "--log",
@@ -264,17 +322,20 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _write_csv(lines: Iterable[bytes]) -> None:
+    from parley.cli.audit.event_logs import write_csv
+
+    write_csv(_COLUMNS, _rows(lines))
+
+
+def _rows(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     import json
 
-    from parley.cli.audit.event_logs import csv_writer
-
-    write = csv_writer(_COLUMNS)
     for line in lines:
         entry = json.loads(line)
         if entry.get("side"):
             document = entry.get("document") or {}
             place = {name: entry[name] for name in entry if name != "document"}
-            write({**document, **place, "what": subject_of(document)})
+            yield {**document, **place, "what": subject_of(document)}
 
 
 def write_lines(lines: Iterable[bytes]) -> None:
@@ -353,7 +414,7 @@ COMMANDS = {
             "parley audit export --side research > research.jsonl",
             "parley audit export --since 2026-11-17 --until 2026-11-17 --format csv > day.csv",
             "parley audit export --log events > events.jsonl",
-            "parley audit export intent_01K... --format csv > events.csv",
+            "parley audit export 'Research Q1' --format csv > events.csv",
         ),
     ),
     "audit prove": Command(

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from parley.cli.audit.chains import EventLog, LogResult, check_ledger, event_from_api
 from parley.cli.output import json_text
+from parley.sdk.protocol.lookup import find_intent
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from parley.domain.channel.event import Event
     from parley.ports.team import TeamStore
@@ -93,7 +94,7 @@ async def _stored_event_pages(store: TeamStore, tenant: str, intent: str) -> Asy
 
 def _intent_ids(connection: Connection, intent: str) -> Iterator[str]:
     if intent:
-        yield intent
+        yield connection.run(find_intent(connection.session, intent)).id
         return
     offset = 0
     while page := connection.get("intents", query={"limit": _PAGE, "offset": offset})["intents"]:
@@ -114,24 +115,29 @@ def _event_pages(connection: Connection, intent: str) -> Iterator[list[dict[str,
 
 def export_events(connection: Connection, intent: str, *, as_csv: bool) -> None:
     """Print all events, or those of one intent."""
-    write = csv_writer(_COLUMNS) if as_csv else _write_line
-    for intent_id in _intent_ids(connection, intent):
-        for page in _event_pages(connection, intent_id):
-            for event in page:
-                write(event)
+    events = (
+        event
+        for intent_id in _intent_ids(connection, intent)
+        for page in _event_pages(connection, intent_id)
+        for event in page
+    )
+    if as_csv:
+        write_csv(_COLUMNS, events)
+        return
+    for event in events:
+        sys.stdout.write(json_text(event) + "\n")
 
 
-def _write_line(event: dict[str, Any]) -> None:
-    sys.stdout.write(json_text(event) + "\n")
-
-
-def csv_writer(columns: tuple[str, ...]) -> Callable[[dict[str, Any]], None]:
-    """Return a function that writes a document as a CSV row."""
+def write_csv(columns: tuple[str, ...], documents: Iterator[dict[str, Any]]) -> None:
+    """Write documents as CSV. Nothing is written, not even the names of the columns, if the first cannot be had."""
     import csv
+    from itertools import chain, islice
 
+    first = list(islice(documents, 1))
     rows = csv.writer(sys.stdout, quoting=csv.QUOTE_ALL, lineterminator="\n")
     rows.writerow(columns)
-    return lambda document: rows.writerow([spreadsheet_safe(document.get(name)) for name in columns])
+    for document in chain(first, documents):
+        rows.writerow([spreadsheet_safe(document.get(name)) for name in columns])
 
 
 def spreadsheet_safe(value: object) -> str:

@@ -77,6 +77,8 @@ def explain_unknown_name(name: str) -> Iterator[None]:
         unreached = error.facts.get("arrived") is False and not name.startswith("intent_")
         if not name or not (error.code == NotFound.code or unreached):
             raise
+        if error.hint.startswith("did you mean"):
+            raise  # an intent with a similar title
         place = "(the server does not answer)" if unreached else "on the server"
         raise NotFound(
             f"no mailbox of agent {name!r} and no intent {name!r} {place}",

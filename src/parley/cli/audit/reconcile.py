@@ -10,7 +10,8 @@ from parley.cli.audit import ledger as mailbox_audit
 from parley.cli.audit.verify import open_lines
 from parley.cli.command import Command, add_json, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
-from parley.cli.output import count_of, safe
+from parley.cli.output import count_of
+from parley.cli.table import Column, id_column, show_rows, text_column
 from parley.domain.errors.errors import NotFound
 from parley.domain.errors.rules import LogChanged
 
@@ -56,21 +57,17 @@ def _reconcile(args: argparse.Namespace) -> int:
         )
     else:
         if differences:
-            heads = ("EXCHANGE", "ROUND", "FROM", "TO", "A", "B", "DIFFERENCE")
-            rows = [
-                (
-                    safe(difference.exchange_id) or "-",
-                    str(difference.round),
-                    safe(difference.sender),
-                    safe(difference.receiver),
-                    str(difference.first or "-"),
-                    str(difference.second or "-"),
-                    safe(difference.why),
-                )
-                for difference in differences
-            ]
-            screen.table(heads, rows, ["red"] * len(rows))
-        screen.line(f"{count_of(paired, 'message')} on both sides, {len(differences)} missing or different.")
+            columns = (
+                id_column("EXCHANGE", lambda difference: difference.exchange_id or "-", 6),
+                Column("ROUND", lambda difference: str(difference.round), 5),
+                Column("FROM", lambda difference: difference.sender, 8),
+                Column("TO", lambda difference: difference.receiver, 8),
+                Column("A", lambda difference: str(difference.first or "-"), 7, usual=None),
+                Column("B", lambda difference: str(difference.second or "-"), 7, usual=None),
+                text_column("DIFFERENCE", lambda difference: difference.why),
+            )
+            show_rows(screen, columns, differences, ["red"] * len(differences))
+        screen.prose(f"{count_of(paired, 'message')} on both sides, {len(differences)} missing or different.")
     return FOUND_PROBLEMS if differences else OK
 
 

@@ -13,7 +13,8 @@ from parley.cli.audit.chains import LogResult
 from parley.cli.command import Command, screen_of, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import count_of, safe
-from parley.cli.parts.remote import add_server_options, connection_of
+from parley.cli.parts.remote import add_server_options, connection_of, utc_text
+from parley.cli.table import ALWAYS, Column, show_rows, text_column
 from parley.domain.errors.errors import Invalid, NotFound, Problem
 from parley.domain.errors.rules import LogChanged
 
@@ -40,7 +41,7 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="",
         metavar="FILE|AGENT|INTENT",
-        help="export (- is standard input), agent or ledger of a mailbox, or intent for its event log",
+        help="export (- is standard input), agent or ledger of a mailbox, or intent (title or id) for its event log",
     )
     parser.add_argument("--data", default="", metavar="DIR", help="verify the files of a data directory, with ledgers")
     parser.add_argument("--proof", default="", metavar="FILE", help="verify a proof from `parley audit prove`")
@@ -253,10 +254,10 @@ def _verify_proof(args: argparse.Namespace, trusted: frozenset[str]) -> int:
         raise LogChanged.because([Problem("proof_invalid", args.proof, why)])
     if not args.json:
         hint = "" if trusted else _KEY_HINT
-        screen.line(
+        screen.prose(
             f"Proof valid: entry {entry.number} ({safe(entry.side)}, {entry.seq}) is one of the"
             f" {checkpoint.size} entries of {safe(checkpoint.tenant)} that key {signer}"
-            f" signed at {safe(checkpoint.at)}{hint}."
+            f" signed at {utc_text(checkpoint.at)}{hint}."
         )
     return OK
 
@@ -296,6 +297,18 @@ def _public_key(text: str) -> str:
 # ---------------------------------------------------------------- what came out
 
 
+def _chain_column(result: LogResult) -> str:
+    return f"broken at {result.bad}: {result.why}" if result.bad else "intact"
+
+
+_COLUMNS = (
+    Column("LOG", lambda result: result.log, ALWAYS),
+    Column("KIND", lambda result: result.kind, 6),
+    Column("LENGTH", lambda result: str(result.length), 7),
+    text_column("CHAIN", _chain_column),
+)
+
+
 def _show_results(
     args: argparse.Namespace, results: list[LogResult], reports: list[Report], *, of_mailbox: bool
 ) -> None:
@@ -307,25 +320,16 @@ def _show_results(
             document["audit"] = [report.document() for report in reports]
         screen.json(document)
         return
-    rows = [
-        (
-            safe(result.log),
-            result.kind,
-            str(result.length),
-            f"broken at {result.bad}: {safe(result.why)}" if result.bad else "intact",
-        )
-        for result in results
-    ]
-    if rows:
-        screen.table(("LOG", "KIND", "LENGTH", "CHAIN"), rows, ["red" if result.bad else "" for result in results])
+    if results:
+        show_rows(screen, _COLUMNS, results, ["red" if result.bad else "" for result in results])
     for report in reports:
         if of_mailbox and report.entries:
-            screen.line(f"{safe(report.tenant)}: {_UNSIGNED_NOTE}")
+            screen.prose(f"{safe(report.tenant)}: {_UNSIGNED_NOTE}")
         else:
             _show_report(screen, report, key_given=bool(args.public_key))
     if not broken:
         length = sum(result.length for result in results)
-        screen.line(f"{count_of(len(results), 'log')} with {count_of(length, 'entry', 'entries')} verified: intact.")
+        screen.prose(f"{count_of(len(results), 'log')} with {count_of(length, 'entry', 'entries')} verified: intact.")
 
 
 def _show_report(screen: Screen, report: Report, *, key_given: bool) -> None:
@@ -334,18 +338,18 @@ def _show_report(screen: Screen, report: Report, *, key_given: bool) -> None:
     if report.covered:
         hint = "" if key_given else _KEY_HINT
         keys = ", ".join(report.keys)
-        at = safe(report.covered_at)
-        screen.line(f"{name}: entries 1 to {report.covered} signed at {at} by key {keys}{hint}")
+        at = utc_text(report.covered_at)
+        screen.prose(f"{name}: entries 1 to {report.covered} signed at {at} by key {keys}{hint}")
     if report.entries > report.covered and report.bad is None:
         newer = count_of(report.entries - report.covered, "newer entry", "newer entries")
-        screen.line(f"{name}: {newer} without a checkpoint yet")
+        screen.prose(f"{name}: {newer} without a checkpoint yet")
     if report.let_go:
-        screen.line(
+        screen.prose(
             f"{name}: {count_of(report.let_go, 'entry', 'entries')} trimmed, covered by the checkpoint over"
             f" {count_of(report.let_go_covered, 'entry', 'entries')}"
         )
     if report.hidden:
-        screen.line(f"{name}: {count_of(report.hidden, 'entry', 'entries')} of other sides or times only as hashes")
+        screen.prose(f"{name}: {count_of(report.hidden, 'entry', 'entries')} of other sides or times only as hashes")
 
 
 COMMANDS = {
@@ -357,7 +361,7 @@ COMMANDS = {
             "parley audit verify",
             "parley audit verify audit.jsonl --checkpoints /mnt/other/acme.jsonl --public-key audit.pub",
             "parley audit verify --proof proof.json",
-            "parley audit verify intent_01K... --json",
+            "parley audit verify 'Research Q1' --json",
             "parley audit verify --data ./team",
             "parley audit verify claude",
         ),

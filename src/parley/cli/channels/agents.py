@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parley.cli.command import Command, screen_of, settings_of
 from parley.cli.exits import OK
@@ -18,11 +18,19 @@ from parley.cli.parts.remote import (
     show_result,
     show_table,
     split_names,
+    time_text,
     without_none,
 )
+from parley.cli.table import ALWAYS, Column, text_column
+from parley.domain.agents.presence import presence_of
 from parley.domain.content.classification import Classification
 from parley.domain.content.envelope import Purpose
-from parley.domain.errors.errors import UnknownSender
+from parley.domain.errors.errors import Forbidden, UnknownSender
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from parley.sdk.blocking.connection import Connection
 
 
 def _add_register(parser: argparse.ArgumentParser) -> None:
@@ -84,13 +92,13 @@ def _attributes(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _add_heartbeat(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="default: --agent or $PARLEY_AGENT")
+    parser.add_argument("name", nargs="?", default="", metavar="AGENT", help="default: --agent or $PARLEY_AGENT")
     parser.add_argument("--load", type=int, default=0, metavar="N", help="number of tasks in progress")
     add_server_options(parser)
 
 
 def _add_leave(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="default: --agent or $PARLEY_AGENT")
+    parser.add_argument("name", nargs="?", default="", metavar="AGENT", help="default: --agent or $PARLEY_AGENT")
     parser.add_argument("--drain", action="store_true", help="accept nothing new, and leave later")
     add_server_options(parser)
 
@@ -128,7 +136,7 @@ def _heartbeat(args: argparse.Namespace) -> int:
         args,
         screen_of(args),
         answer,
-        f"{safe(who)} is active; next heartbeat due at {answer['next_heartbeat_at']}",
+        f"{safe(who)} is active; next heartbeat due at {time_text(answer['next_heartbeat_at'])}",
     )
     return OK
 
@@ -143,18 +151,37 @@ def _leave(args: argparse.Namespace) -> int:
 
 def list_registered(args: argparse.Namespace) -> int:
     """`parley agent list --server`."""
-    agents = connection_of(args, agent=False).get("agents", query={"status": args.status, "role_id": args.role})
-    columns = {
-        "AGENT": field_column("agent_id"),
-        "STATUS": field_column("status"),
-        "ROLE": field_column("role_id"),
-        "HEARTBEAT": age_column("last_heartbeat_at"),
-        "REGISTERED": age_column("registered_at"),
-        "CAPABILITIES": field_column("capabilities"),
-    }
+    connection = connection_of(args, agent=False)
+    agents = connection.get("agents", query={"status": args.status, "role_id": args.role})
+    is_suspended = _suspensions(connection) if agents else None
+    if args.json and is_suspended:
+        agents = [{**agent, "suspended": is_suspended(agent)} for agent in agents]
+    columns = (
+        Column("AGENT", field_column("agent_id"), ALWAYS),
+        Column("STATUS", lambda agent: "suspended" if is_suspended and is_suspended(agent) else _presence(agent), 8),
+        Column("LAST SEEN", age_column("last_heartbeat_at"), 7, usual=None),
+        Column("ROLE", field_column("role_id"), 6),
+        Column("ORG UNIT", field_column("org_unit"), 5, usual="default"),
+        Column("FOR", field_column("user_id"), 4),
+        Column("LEVEL", field_column("max_classification"), 1),
+        text_column("CAPABILITIES", field_column("capabilities"), 3),
+    )
     nothing = "No registered agents; register one with: parley agent register NAME"
     show_table(args, screen_of(args), agents, columns, nothing)
     return OK
+
+
+def _suspensions(connection: Connection) -> Callable[[Mapping[str, Any]], bool] | None:
+    """Whether an agent is suspended, by its name, its org unit or its tenant; None where the key may not know."""
+    try:
+        stopped = {(entry["what"], entry["name"]) for entry in connection.get("suspensions")}
+    except Forbidden:
+        return None
+    return lambda agent: bool(stopped & {("agent", agent["agent_id"]), ("org_unit", agent["org_unit"]), ("tenant", "")})
+
+
+def _presence(agent: Mapping[str, Any]) -> str:
+    return safe(presence_of(agent["status"], agent["last_heartbeat_at"]))
 
 
 def show_registered(args: argparse.Namespace) -> int:

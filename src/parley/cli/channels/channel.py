@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Any
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
-from parley.cli.parts.remote import (
+from parley.cli.parts.lookup import (
+    DEFAULT_INTENT_NOTE,
+    INTENT_HELP,
     add_channel_arguments,
+    channel_of,
+    intent_of,
+)
+from parley.cli.parts.remote import (
     add_server_options,
     age_column,
-    channel_id,
     connection_of,
     field_column,
     parse_seconds,
@@ -21,13 +26,15 @@ from parley.cli.parts.remote import (
     split_names,
     without_none,
 )
+from parley.cli.table import ALWAYS, Column, id_column, text_column
+from parley.domain.errors.errors import Invalid
 
 if TYPE_CHECKING:
     import argparse
 
 
 def _add_create(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("intent", metavar="INTENT", help="intent of the channel")
+    parser.add_argument("intent", nargs="?", default="", metavar="INTENT", help=f"intent of the channel: {INTENT_HELP}")
     parser.add_argument("name", metavar="NAME", help="name, unique in the intent")
     parser.add_argument(
         "--member", action="append", default=[], metavar="AGENT", help="member; repeat the option or use commas"
@@ -40,10 +47,16 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--task", default=None, metavar="TASK", help="close it when this task ends")
     add_server_options(parser)
+    parser.description = f"{parser.description}.\n\n{DEFAULT_INTENT_NOTE.replace('--intent', 'INTENT')}"
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("intent", metavar="INTENT", help="id of the intent")
+    parser.add_argument("intent", nargs="?", default="", metavar="INTENT", help=INTENT_HELP)
+    parser.add_argument("--all", action="store_true", help="list the channels of all intents, last active first")
+    parser.add_argument("--member", default="", metavar="AGENT", help="with --all: only channels with this member")
+    parser.add_argument(
+        "--limit", type=int, default=50, metavar="N", help="with --all: number of channels, 1 to 200 (default: 50)"
+    )
     add_server_options(parser)
 
 
@@ -78,41 +91,72 @@ def _create(args: argparse.Namespace) -> int:
             "options": options or None,
         }
     )
-    channel = connection_of(args).post("intents", args.intent, "channels", body=body)
+    connection = connection_of(args)
+    intent = intent_of(connection, args, create=True)
+    channel = connection.post("intents", intent.id, "channels", body=body)
     show_result(
         args,
         screen_of(args),
         channel,
-        f"Created channel {safe(channel['name'])} [{channel['id']}] in {channel['intent_id']}",
+        f"Created channel {safe(channel['name'])} [{channel['id']}] in {safe(intent.title)}",
     )
     return OK
 
 
+def _list_all(args: argparse.Namespace) -> int:
+    if args.intent:
+        raise Invalid("name an intent or --all, not both")
+    connection = connection_of(args)
+    query = without_none({"member": args.member or None, "limit": args.limit})
+    channels = connection.get("channels", query=query)
+    columns = (
+        Column("NAME", field_column("name"), ALWAYS),
+        Column("STATUS", field_column("status"), 7, usual="open"),
+        Column("MESSAGES", field_column("message_count"), 6),
+        Column("LAST MESSAGE", age_column("last_message_at"), 8),
+        Column("FROM", lambda channel: safe(_last(channel).get("sender", "-")), 5),
+        text_column("SAYS", lambda channel: safe(_last(channel).get("summary", "")), 4),
+        id_column("ID", field_column("id"), 9),
+    )
+    nothing = "No channels; create one with: parley channel create NAME"
+    show_table(args, screen_of(args), channels, columns, nothing)
+    return OK
+
+
+def _last(channel: dict[str, Any]) -> dict[str, Any]:
+    return channel["last_message"] or {}
+
+
 def _list(args: argparse.Namespace) -> int:
-    channels = connection_of(args).get("intents", args.intent, "channels")
-    columns = {
-        "NAME": field_column("name"),
-        "STATUS": field_column("status"),
-        "POLICY": field_column("member_policy"),
-        "MESSAGES": field_column("message_count"),
-        "LAST MESSAGE": age_column("last_message_at"),
-        "ID": field_column("id"),
-        "MEMBERS": field_column("members"),
-    }
-    nothing = f"No channels in {safe(args.intent)}; create one with: parley channel create {safe(args.intent)} NAME"
+    if args.all or args.member:
+        return _list_all(args)
+    connection = connection_of(args)
+    intent = intent_of(connection, args)
+    channels = connection.get("intents", intent.id, "channels")
+    columns = (
+        Column("NAME", field_column("name"), ALWAYS),
+        Column("STATUS", field_column("status"), 7, usual="open"),
+        Column("POLICY", field_column("member_policy"), 2),
+        Column("MESSAGES", field_column("message_count"), 6),
+        Column("LAST MESSAGE", age_column("last_message_at"), 5),
+        id_column("ID", field_column("id"), 8),
+        text_column("MEMBERS", field_column("members"), 4),
+    )
+    title = safe(intent.title)
+    nothing = f"No channels in {title}; create one with: parley channel create '{title}' NAME"
     show_table(args, screen_of(args), channels, columns, nothing)
     return OK
 
 
 def _show(args: argparse.Namespace) -> int:
     connection = connection_of(args)
-    show_fields(args, screen_of(args), connection.get("channels", channel_id(connection, args)))
+    show_fields(args, screen_of(args), connection.get("channels", channel_of(connection, args)))
     return OK
 
 
 def _close(args: argparse.Namespace) -> int:
     connection = connection_of(args)
-    channel = channel_id(connection, args)
+    channel = channel_of(connection, args)
     screen = screen_of(args)
     if args.delete:
         deleted: dict[str, Any] = connection.send("DELETE", "channels", channel).document
@@ -129,18 +173,25 @@ COMMANDS = {
         _add_create,
         _create,
         (
-            "parley channel create intent_01K... data-questions --audit",
-            "parley channel create intent_01K... review --explicit --member claude,codex --ttl 2h",
+            "parley channel create data-questions --audit",
+            "parley channel create 'Research Q1' review --explicit --member claude,codex --ttl 2h",
         ),
     ),
     "channel list": Command(
-        "List the channels of an intent", _add_list, _list, ("parley channel list intent_01K... --json",)
+        "List the channels of an intent, or of all",
+        _add_list,
+        _list,
+        (
+            "parley channel list",
+            "parley channel list 'Research Q1' --json",
+            "parley channel list --all",
+        ),
     ),
     "channel show": Command(
         "Show a channel",
         _add_show,
         _show,
-        ("parley channel show chan_01K...", "parley channel show data-questions --intent intent_01K..."),
+        ("parley channel show data-questions", "parley channel show data-questions --intent 'Research Q1'"),
     ),
-    "channel close": Command("Close or delete a channel", _add_close, _close, ("parley channel close chan_01K...",)),
+    "channel close": Command("Close or delete a channel", _add_close, _close, ("parley channel close data-questions",)),
 }

@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from parley.cli.command import Command, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
-from parley.cli.output import json_text, safe
-from parley.cli.parts.remote import add_server_options, cell_text, connection_of, require_channel_id
+from parley.cli.parts.lookup import INTENT_HELP, channel_of, intent_of
+from parley.cli.parts.remote import (
+    access_of,
+    add_server_options,
+    cell_text,
+    connection_of,
+    payload_text,
+    time_text,
+)
+from parley.cli.reports import report_error, report_failure, warn
+from parley.cli.waiting_line import waiting_for
 from parley.domain.errors.errors import Forbidden, Invalid, ParleyError, UnknownSender
 
 if TYPE_CHECKING:
@@ -26,9 +35,9 @@ _MESSAGE = "channel_message"
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "channel", nargs="?", default="", metavar="CHANNEL", help="id of a channel; with --intent its name"
+        "channel", nargs="?", default="", metavar="CHANNEL", help="name or id of a channel, or the end of its id"
     )
-    parser.add_argument("--intent", default="", metavar="INTENT", help="all events of an intent")
+    parser.add_argument("--intent", default="", metavar="INTENT", help=f"all events of an intent: {INTENT_HELP}")
     parser.add_argument(
         "--for-agent", default="", metavar="AGENT", help="all messages for this agent (default: --agent)"
     )
@@ -66,18 +75,25 @@ def _listen(args: argparse.Namespace) -> int:
     if args.run and connection.agent:
         _register(connection)
     screen, failed = screen_of(args), False
-    for event in connection.follow(*_stream_path(connection, args), after=args.since, broken=_warn_disconnected):
-        document = _document(event.data)
-        if document is None or (args.pattern and document.get("message_type") != args.pattern):
-            continue
-        is_request = event.name.lower() == _MESSAGE and document.get("message_type") == "request"
-        _print(args, screen, document)
-        sys.stdout.flush()  # before the answer: whoever gets that may look here
-        if args.run and is_request:
-            failed = not _answer(args, connection, document) or failed
-        left -= 1
-        if left == 0:
-            break
+    with waiting_for("messages").running() as waiting:
+
+        def broken(reason: str) -> None:
+            with waiting.hidden():
+                warn(f"{reason}; reconnecting")
+
+        for event in connection.follow(*_stream_path(connection, args), after=args.since, broken=broken):
+            document = _document(event.data)
+            if document is None or (args.pattern and document.get("message_type") != args.pattern):
+                continue
+            is_request = event.name.lower() == _MESSAGE and document.get("message_type") == "request"
+            with waiting.hidden():
+                _print(args, screen, document)
+                sys.stdout.flush()  # before the answer: whoever gets that may look here
+                if args.run and is_request:
+                    failed = not _answer(args, connection, document) or failed
+            left -= 1
+            if left == 0:
+                break
     return FOUND_PROBLEMS if failed else OK
 
 
@@ -89,26 +105,17 @@ def _register(connection: Connection) -> None:
 
 def _stream_path(connection: Connection, args: argparse.Namespace) -> tuple[str, ...]:
     """Return the path of the stream that the options name."""
-    from parley.cli.parts.remote import channel_id
-
     targets = [bool(args.channel or args.intent), bool(args.for_agent)]
     if all(targets):
         raise Invalid("too many streams", hint="name one: a channel, --intent or --for-agent")
     if args.channel:
-        channel = channel_id(connection, args) if args.intent else require_channel_id(args.channel)
-        return "subscribe", "channels", channel
+        return "subscribe", "channels", channel_of(connection, args)
     if args.intent:
-        return "subscribe", "intents", args.intent
+        return "subscribe", "intents", intent_of(connection, args).id
     agent = args.for_agent or settings_of(args).agent
     if not agent:
         raise UnknownSender("no stream given", hint="name a channel, --intent INTENT or --agent NAME")
     return "subscribe", "agents", agent
-
-
-def _warn_disconnected(reason: str) -> None:
-    sys.stdout.flush()
-    sys.stderr.write(f"parley: warning: {safe(reason)}; reconnecting\n")
-    sys.stderr.flush()
 
 
 def _document(data: str) -> dict[str, Any] | None:
@@ -126,13 +133,10 @@ def _print(args: argparse.Namespace, screen: Screen, document: Mapping[str, Any]
     kind = document.get("message_type") or document.get("event_type")
     who = document.get("sender") or document.get("actor")
     to = f" -> {cell_text(document['to'] or '*')}" if "message_type" in document else ""
-    payload = json_text(document.get("payload", {}))
-    when = str(document.get("created_at", ""))[:19]
+    when = time_text(document.get("created_at")).rpartition(" ")[2][:8]
     label = f"  ({cell_text(document['disclosure'])})" if document.get("disclosure") else ""
-    screen.line(
-        f"{safe(when)}  {cell_text(kind)}  {cell_text(who)}{to}  {safe(payload)}"
-        f"  [{cell_text(document.get('id'))}]{label}"
-    )
+    text = f"{cell_text(kind)}  {cell_text(who)}{to}  {payload_text(document.get('payload', {}))}"
+    screen.prose(f"{when}  {text}  [{cell_text(document.get('id'))}]{label}")
 
 
 def _answer(args: argparse.Namespace, connection: Connection, request: Mapping[str, Any]) -> bool:
@@ -144,10 +148,11 @@ def _answer(args: argparse.Namespace, connection: Connection, request: Mapping[s
 
     if request["sender"] == connection.agent:
         return True
-    settings = settings_of(args)
+    settings, access = settings_of(args), access_of(args)
     environment = child_environment(
-        PARLEY_URL=settings.url,
-        PARLEY_KEY=settings.key,
+        PARLEY_URL=access.url,
+        PARLEY_KEY=access.key,
+        PARLEY_CONTEXT="",
         PARLEY_AGENT=settings.agent,
         PARLEY_MESSAGE_ID=request["id"],
         PARLEY_MESSAGE_CHANNEL=request["channel_id"],
@@ -163,7 +168,8 @@ def _answer(args: argparse.Namespace, connection: Connection, request: Mapping[s
         check=False,
     )
     if process.returncode:
-        _print_error("exec_failed", f"command exited with {process.returncode} for {request['id']}; no answer was sent")
+        failure = f"command exited with {process.returncode} for {request['id']}; no answer was sent"
+        report_failure(failure, "exec_failed")
         return False
     body = {"payload": _payload(process.stdout.decode("utf-8", "replace"))}
     try:
@@ -171,7 +177,7 @@ def _answer(args: argparse.Namespace, connection: Connection, request: Mapping[s
     except NotAddressee:
         return True  # addressed to another agent; a service key sees those, too
     except ParleyError as error:
-        _print_error(error.code, f"cannot answer {request['id']}: {error.message}")
+        report_error(error, about=f"cannot answer {request['id']}: ")
         return False
     return True
 
@@ -180,22 +186,16 @@ def _payload(printed: str) -> dict[str, Any]:
     return _document(printed) or {"text": printed.rstrip("\n")}
 
 
-def _print_error(code: str, message: str) -> None:
-    sys.stdout.flush()
-    sys.stderr.write(f"parley: {code}: {safe(message)}\n")
-    sys.stderr.flush()
-
-
 COMMANDS = {
     "listen": Command(
         "Print messages as they arrive; answer with a command",
         _add_arguments,
         _listen,
         (
-            "parley listen chan_01K...",
-            "parley listen --intent intent_01K... --json",
+            "parley listen questions",
+            "parley listen --intent 'Research Q1' --json",
             "parley listen --agent codex --type request --answer-with './answer.sh'",
-            "parley listen questions --intent intent_01K... --once",
+            "parley listen questions --intent 'Research Q1' --once",
         ),
     ),
 }

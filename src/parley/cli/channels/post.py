@@ -7,19 +7,28 @@ from typing import TYPE_CHECKING, Any
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import HELD, OK
 from parley.cli.output import NO_DECIDER_HINT, join_with_or, safe
+from parley.cli.parts.lookup import (
+    MESSAGE_INTENT_NOTE,
+    add_target_arguments,
+    agent_named,
+    channel_of,
+    conversation_of,
+    direct_channel_id,
+    target_of,
+    with_channel_hint,
+)
 from parley.cli.parts.payload import add_payload, add_purpose, read_metadata, read_text_or_payload
 from parley.cli.parts.remote import (
-    add_place_arguments,
     add_server_options,
+    add_wait_for_responders,
     connection_of,
-    direct_agent,
-    direct_channel_id,
     parse_time_from_now,
-    require_channel_id,
     show_result,
+    time_text,
     without_none,
 )
 from parley.domain.errors.errors import Invalid
+from parley.domain.errors.team import NoResponders
 
 if TYPE_CHECKING:
     import argparse
@@ -34,7 +43,7 @@ _TO_HELP = "an agent, role:ROLE for all who hold a role, any:ROLE for one of the
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_place_arguments(parser)
+    add_target_arguments(parser)
     parser.add_argument("--to", default=None, help=_TO_HELP)
     parser.add_argument("--type", dest="pattern", default="notify", choices=TYPES, metavar="TYPE", help=_TYPE_HELP)
     parser.add_argument("--correlation", default=None, metavar="MESSAGE", help="request that a response answers")
@@ -42,65 +51,83 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--expires",
         default="",
         metavar="TIME",
-        help="when the message expires: 30s, 5m, 2h, or a time like 2026-03-14T12:00:00Z",
+        help="when the message expires: 30s, 5m, 2h, a day (its end), or a time like 2026-03-14T12:00:00Z",
     )
     later = parser.add_mutually_exclusive_group()
-    later.add_argument("--at", default="", metavar="TIME", help="post it later, at a time like 2026-03-14T12:00:00Z")
+    later.add_argument(
+        "--at", default="", metavar="TIME", help="post it later: on a day, or at a time like 2026-03-14T12:00:00Z"
+    )
     later.add_argument("--in", dest="after", default="", metavar="TIME", help="post it later: in 30s, 5m, 2h, 3d")
     parser.add_argument("--metadata", default="", metavar="JSON", help="JSON object with metadata")
+    add_wait_for_responders(parser)
     add_payload(parser)
     add_purpose(parser)
     add_server_options(parser)
     parser.description = (
         f"{parser.description}.\n\n"
-        "With --intent, CHANNEL may be a name; a channel that does not exist is created.\n"
-        "An AGENT in its place is told directly, in a channel that nobody else sees.\n"
-        "When the command returns, the message is durable. Exit code 9: the message is\n"
-        "held for approval and was not sent yet; the id of the approval is printed.\n\n"
+        "With --intent or --to, a channel that does not exist is created; if it resembles\n"
+        "another one, only with --create. An AGENT in its place is told directly, in a\n"
+        "channel that nobody else sees.\n\n"
+        f"{MESSAGE_INTENT_NOTE}\n\n"
+        "When the command returns, the message is durable. Exit code 3: no such agent is\n"
+        "known, or nobody holds the role. The message is not sent; with\n"
+        "--wait-for-responders it waits for one that comes later. Exit code 9: it is held\n"
+        "for approval and was not sent yet; the id of the approval is printed.\n\n"
         "With --at or --in the message is posted then, once and never early; the channel\n"
         "must exist. See: parley timer list, parley timer cancel."
     )
 
 
 def _post(args: argparse.Namespace) -> int:
-    agent = direct_agent(args)
-    if args.pattern == "request" and not (args.to or agent):
+    if args.pattern == "request" and not (args.to or agent_named(args)):
         raise Invalid("a request needs --to", hint="an agent, role:ROLE or any:ROLE; use --type broadcast for everyone")
     body = without_none(
         {
             "message_type": args.pattern,
-            "to": args.to or agent or None,
+            "to": args.to,
             "correlation_id": args.correlation,
-            "expires_at": parse_time_from_now(args.expires, "--expires"),
+            "expires_at": parse_time_from_now(args.expires, "--expires", ends=True),
             "metadata": read_metadata(args, args.metadata),
             "payload": read_text_or_payload(args),
         }
     )
     connection = connection_of(args)
+    if args.conversation:
+        body["metadata"]["conversation_id"] = conversation_of(connection, args.conversation)
     if args.at or args.after:
         return _schedule(args, connection, body)
-    if agent:
-        posted = connection.post("channels", direct_channel_id(connection, agent), "messages", body=body)
-    elif args.intent and not args.channel.startswith("chan_"):
-        posted = connection.post("intents", args.intent, "channels", args.channel, "messages", body=body)
+    target = target_of(connection, args, create=True)
+    if target.agent:
+        body["to"] = target.agent
+        path: tuple[str, ...] = ("channels", direct_channel_id(connection, target.agent), "messages")
+    elif target.intent is not None and not target.channel_id:
+        path = ("intents", target.intent.id, "channels", target.channel, "messages")
     else:
-        posted = connection.post("channels", require_channel_id(args.channel), "messages", body=body)
+        path = ("channels", target.channel_id, "messages")
+    query = {"wait_for_responders": str(args.wait_for_responders).lower()}
+    try:
+        posted = connection.post(*path, body=body, query=query)
+    except NoResponders as error:
+        raise with_channel_hint(error, target.agent) if target.agent else error from None
     return show_posted(args, posted, "Posted")
 
 
 def _schedule(args: argparse.Namespace, connection: Connection, body: dict[str, Any]) -> int:
     """Set a timer for the message."""
-    from parley.cli.parts.remote import channel_id, parse_seconds
+    from parley.cli.parts.remote import parse_seconds
 
     if args.after:
         body["after_seconds"] = parse_seconds(args.after, "--in")
     else:
         body["deliver_at"] = parse_time_from_now(args.at, "--at")
-    agent = direct_agent(args)
-    channel = direct_channel_id(connection, agent) if agent else channel_id(connection, args)
+    target = target_of(connection, args, create=False)
+    if target.agent:
+        body["to"], channel = target.agent, direct_channel_id(connection, target.agent)
+    else:
+        channel = target.channel_id or channel_of(connection, args)
     timer = connection.post("channels", channel, "timers", body=body)
     to = "everyone" if timer["to"] in (None, "*") else timer["to"]
-    line = f"Scheduled {timer['message_id']} to {safe(to)} at {timer['deliver_at'][:19]}Z ({timer['id']})"
+    line = f"Scheduled {timer['message_id']} to {safe(to)} at {time_text(timer['deliver_at'])} ({timer['id']})"
     show_result(args, screen_of(args), timer, line)
     return OK
 
@@ -138,13 +165,13 @@ COMMANDS = {
         _post,
         (
             "parley post codex 'The build is green' --agent claude",
-            "parley post chan_01K... --field status=starting --agent claude",
-            "parley post progress --intent intent_01K... --type broadcast --field done:=3 --field of:=10",
-            """parley post chan_01K... --type request --to codex --expires 5m --payload '{"question": "Ready?"}'""",
-            "parley post chan_01K... --to codex --field text=Figures --classification internal --data shared.yaml",
-            "parley post chan_01K... --to codex --in 10m --field text='Still waiting'",
-            "parley post chan_01K... --to any:coder --field task=build",
-            "jq '{rows: length}' data.json | parley post progress --intent intent_01K... --to role:auditor",
+            "parley post progress --intent 'Research Q1' --field status=starting --agent claude",
+            "parley post progress --intent 'Research Q1' --type broadcast --field done:=3 --field of:=10",
+            """parley post questions --type request --to codex --expires 5m --payload '{"question": "Ready?"}'""",
+            "parley post questions --to codex --field text=Figures --classification internal --data shared.yaml",
+            "parley post questions --to codex --in 10m --field text='Still waiting'",
+            "parley post jobs --to any:coder --field task=build",
+            "jq '{rows: length}' data.json | parley post progress --to role:auditor",
         ),
     ),
 }

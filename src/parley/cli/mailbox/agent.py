@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from parley.adapters.files.workspace import AgentFolder, Workspace
+from parley.adapters.files.seeds import RUNTIMES
+from parley.adapters.files.workspace import Workspace
 from parley.cli.command import Command, add_mailbox_options, screen_of, settings_of
 from parley.cli.exits import OK
-from parley.cli.output import safe
-from parley.domain.errors.errors import NotFound
+from parley.cli.output import label_of, safe
+from parley.cli.table import ALWAYS, Column, show_rows
+from parley.domain.errors.errors import NotFound, ParleyError
 from parley.domain.names import agent_name, is_message_file
-from parley.wiring import add_agent, find_home, find_project, read_card
+from parley.wiring import add_agent, find_home, find_project, notices_messages, read_card
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from parley.domain.message.message import Value
 
-_RUNTIMES = ("claude", "codex", "cursor", "gemini")
+# Whether a coding agent notices its messages by itself; not known for other agents.
+_NOTICES: Mapping[object, str] = {True: "yes", False: "does not notice", None: ""}
 
 
 def _add_add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME")
     parser.add_argument(
-        "--runtime", default="", choices=["", *_RUNTIMES], metavar="RUNTIME", help=f"one of {', '.join(_RUNTIMES)}"
+        "--runtime", default="", choices=["", *RUNTIMES], metavar="RUNTIME", help=f"one of {', '.join(RUNTIMES)}"
     )
     parser.add_argument("--shared", action="store_true", help="let other users of your group deliver to the inbox")
     add_mailbox_options(parser, agent=False)
@@ -38,7 +43,7 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("name", metavar="AGENT")
     add_mailbox_options(parser, agent=False)
     _add_server(parser)
 
@@ -69,12 +74,21 @@ def _project_to_list(args: argparse.Namespace) -> Workspace:
     try:
         return _workspace(args)
     except NotFound as missing:
-        if any(
-            setting.name in ("url", "key") and setting.value and setting.source != "default"
-            for setting in args.settings.sources
-        ):
-            missing.hint = f"{missing.hint}; to list the agents of the server, add --server"
+        if _has_server(args):
+            missing.hint = f"{missing.hint}; for the agents of the server, add --server"
         raise
+
+
+def _has_server(args: argparse.Namespace) -> bool:
+    """Whether commands have a server to use: from a setting, or from a saved login."""
+    from parley.login_wiring import login_file
+
+    sources = args.settings.sources
+    if any(setting.name in ("url", "key") and setting.value and setting.source != "default" for setting in sources):
+        return True
+    with suppress(ParleyError):
+        return bool(login_file(settings_of(args)).load().current)
+    return False
 
 
 def _add(args: argparse.Namespace) -> int:
@@ -85,13 +99,14 @@ def _add(args: argparse.Namespace) -> int:
     if args.json:
         screen.json({"agent": args.name, "project": workspace.project, "path": added.path, "created": added.created})
     elif added.created:
-        screen.line(f"Added agent {args.name} to project {workspace.project}")
+        screen.prose(f"Added agent {args.name} to project {workspace.project}")
     else:
-        screen.line(f"Agent {args.name} is already in project {workspace.project}")
+        screen.prose(f"Agent {args.name} is already in project {workspace.project}")
     return OK
 
 
-def _facts(folder: AgentFolder) -> dict[str, Value]:
+def _facts(workspace: Workspace, name: str) -> dict[str, Value]:
+    folder = workspace.agent(name)
     card = read_card(folder)
     return {
         "agent": folder.name,
@@ -101,6 +116,7 @@ def _facts(folder: AgentFolder) -> dict[str, Value]:
         "sent": _count(f"{folder.path}/outbox"),
         "dead_letters": _count(f"{folder.path}/dead_letter"),
         "ledger": folder.has_ledger,
+        "notices": notices_messages(workspace.home, workspace.project, folder.name),
         "path": folder.path,
     }
 
@@ -118,19 +134,23 @@ def _list(args: argparse.Namespace) -> int:
 
         return list_registered(args)
     workspace = _project_to_list(args)
-    facts = [_facts(workspace.agent(name)) for name in workspace.agents()]
+    facts = [_facts(workspace, name) for name in workspace.agents()]
     screen = screen_of(args)
     if args.json:
         screen.json(facts)
     elif not facts:
-        screen.line(f"Project {workspace.project} has no agents; add one with: parley agent add NAME")
+        screen.prose(f"Project {workspace.project} has no agents; add one with: parley agent add NAME")
     else:
-        rows = [
-            [safe(str(agent_facts[key])) for key in ("agent", "runtime", "waiting", "sent", "dead_letters")]
-            + ["yes" if agent_facts["ledger"] else "no"]
-            for agent_facts in facts
-        ]
-        screen.table(("AGENT", "RUNTIME", "WAITING", "SENT", "DEAD LETTERS", "USES PARLEY"), rows)
+        columns = (
+            Column("AGENT", lambda agent: agent["agent"], ALWAYS),
+            Column("RUNTIME", lambda agent: str(agent["runtime"]), 6),
+            Column("WAITING", lambda agent: str(agent["waiting"]), 8),
+            Column("SENT", lambda agent: str(agent["sent"]), 7),
+            Column("DEAD LETTERS", lambda agent: str(agent["dead_letters"]), 5),
+            Column("USES PARLEY", lambda agent: "yes" if agent["ledger"] else "no", 4),
+            Column("NOTICES", lambda agent: _NOTICES[agent["notices"]], 3),
+        )
+        show_rows(screen, columns, facts)
     return OK
 
 
@@ -139,15 +159,17 @@ def _show(args: argparse.Namespace) -> int:
         from parley.cli.channels.agents import show_registered
 
         return show_registered(args)
-    folder = _project_to_list(args).agent(args.name)
-    folder.open().close()
-    facts = _facts(folder)
+    workspace = _project_to_list(args)
+    workspace.agent(args.name).open().close()
+    facts = _facts(workspace, args.name)
     screen = screen_of(args)
     if args.json:
         screen.json(facts)
     else:
         for key, value in facts.items():
-            screen.line(f"{screen.paint(key + ':', 'cyan')} {safe(str(value))}")
+            text = _NOTICES[value] if key == "notices" and not isinstance(value, str) else str(value)
+            if text:
+                screen.field(label_of(key), safe(text))
     return OK
 
 

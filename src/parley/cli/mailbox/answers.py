@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from parley.app.mailbox import claims, waiting
 from parley.cli.command import screen_of, settings_of
 from parley.cli.output import message_fields, show_message
+from parley.cli.waiting_line import waiting_for
 from parley.domain.times import parse_duration
 from parley.wiring import Kernel, drive
 
@@ -59,8 +60,11 @@ class _Replies:
         length = parse_duration(settings_of(self._args).lease)
         deadline = waiting.Deadline(self._kernel, seconds)
         while self.missing:
-            known = [reply.id for reply in self.messages]
-            answer = drive(waiting.next_answer(self._kernel, self._sent.id, length, deadline, time.sleep, known))
+            reply_ids = [reply.id for reply in self.messages]
+            with waiting_for(", ".join(sorted(self.missing))).running():
+                answer = drive(
+                    waiting.next_answer(self._kernel, self._sent.id, length, deadline, time.sleep, reply_ids)
+                )
             if answer is None:
                 return
             self.messages.append(answer.message)

@@ -6,8 +6,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from parley.app.mailbox import answers, claims, find
+from parley.app.mailbox.receipts import steps
 from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of, settings_of
 from parley.cli.exits import NO_MESSAGE, OK
+from parley.cli.mailbox.compact import add_model_options, agent_option, next_steps, wants_compact
 from parley.cli.output import count_of, message_fields, names_of, refused_fields, safe, show_message
 from parley.domain.mailbox.waiting import expects_answer
 from parley.domain.message.kinds import Kind
@@ -16,7 +18,6 @@ from parley.wiring import Kernel, drive
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Coroutine
     from datetime import datetime, timedelta
 
     from parley.domain.mailbox.listing import Claimed, InboxPass
@@ -27,7 +28,10 @@ def _add_next(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lease", default="", metavar="TIME", help="how long the claim lasts: 30s, 10m, 2h (default 30m)"
     )
-    parser.add_argument("--wait", default="", metavar="TIME", help="wait this long for a message: 30s, 5m")
+    parser.add_argument(
+        "--wait", nargs="?", default="", const="5m", metavar="TIME", help="wait this long for a message: 30s, 2h (5m)"
+    )
+    add_model_options(parser)
     add_mailbox_options(parser)
     parser.description = (
         f"{parser.description}.\n\n"
@@ -63,8 +67,9 @@ def _add_done(parser: argparse.ArgumentParser) -> None:
 def _next(args: argparse.Namespace) -> int:
     length = parse_duration(args.lease or settings_of(args).lease)
     seconds = parse_duration(args.wait).total_seconds() if args.wait else 0.0
+    compact = wants_compact(args)
     kernel = kernel_of(args)
-    looked = drive(_look_or_wait(kernel, length, seconds))
+    looked = _look_or_wait(kernel, length, seconds)
     claimed = looked.claimed
     screen = screen_of(args)
     _warn_of_refused(looked)
@@ -73,37 +78,55 @@ def _next(args: argparse.Namespace) -> int:
         if args.json:
             screen.json(None)
             if waiting:
-                sys.stderr.write(f"parley: note: no message for {kernel.agent}{waiting}\n")
+                from parley.cli.reports import note
+
+                note(f"no message for {kernel.agent}{waiting}")
         else:
-            screen.line(f"No message for {kernel.agent}{waiting}.")
+            screen.prose(f"No message for {kernel.agent}{waiting}.")
         return NO_MESSAGE
     doubts: list[Value] = [str(doubt) for doubt in claimed.doubts]
     fields = message_fields(claimed.message)
     lease: dict[str, Value] = {"token": claimed.lease.token, "until": claimed.lease.until}
     answered: list[Value] = [*drive(answers.answered_by(kernel, claimed.message))]
-    if args.json:
+    now = kernel.clock.now().at
+    if compact:
+        from parley.wire.model_text import message_text
+
+        ref = drive(find.short_ref(kernel, claimed.message.id))
+        notes = [f"already answered by {', '.join(map(str, answered))}"] if answered else []
+        notes += _expected_notes(claimed, now)
+        notes += [str(fields["disclosure"])] if "ocip" in fields else []
+        following = next_steps(claimed.message, ref, agent_option(args, kernel.agent), answered=bool(answered))
+        text = message_text(
+            claimed.message, ref, following, now, kernel.ids.token(), args.budget, [*notes, *map(str, doubts)]
+        )
+        screen.line(text)
+    elif args.json:
         expects: list[Value] = [_expected_fields(kind) for kind in claimed.message.kind.answers]
         refused: list[Value] = [refused_fields(file) for file in looked.refused]
         shown = {"file": claimed.file, "lease": lease, "tries": claimed.tries, "doubts": doubts, "refused": refused}
         screen.json({**fields, **shown, "expects": expects, "answered_by": answered})
     else:
-        now = kernel.clock.now().at
         ref = drive(find.short_ref(kernel, claimed.message.id))
         notes = [*_next_steps(claimed, ref, kernel.agent, [str(name) for name in answered], now), *map(str, doubts)]
         show_message(screen, {**fields, "file": claimed.file}, notes, now)
+    sys.stdout.flush()
+    steps.acknowledge(kernel, claimed, "next")
     return OK
 
 
-def _look_or_wait(kernel: Kernel, length: timedelta, seconds: float) -> Coroutine[object, None, InboxPass]:
+def _look_or_wait(kernel: Kernel, length: timedelta, seconds: float) -> InboxPass:
     if not seconds:
-        return claims.look_for_next(kernel, length)
+        return drive(claims.look_for_next(kernel, length))
     import gc
     import time
 
     from parley.app.mailbox import waiting
+    from parley.cli.waiting_line import waiting_for
 
     gc.enable()
-    return waiting.next_message(kernel, length, seconds, time.sleep)
+    with waiting_for(f"a message for {kernel.agent}").running():
+        return drive(waiting.next_message(kernel, length, seconds, time.sleep))
 
 
 def _expected_fields(kind: Kind) -> dict[str, Value]:
@@ -128,15 +151,27 @@ def _next_steps(claimed: Claimed, ref: str, agent: str, answered: list[str], now
         reply, *others = message.kind.answers
         steps.append(f"expects {_with_names(reply)}")
         steps += [f"  or {_with_names(kind)}" for kind in others]
-        steps.append(f"answer: parley reply {ref} --agent {agent}")
+        text = "" if reply.spec.fields and reply is not Kind.FOLLOW_UP else " TEXT"
+        steps.append(f"answer and finish: parley reply {ref}{text} --agent {agent}")
         if reply.spec.fields:
             steps.append(f"fields: parley kinds {reply}")
         if message.kind is Kind.REVIEW_REQUEST:
             steps.append(f"review: parley review status {ref} --agent {agent}")
     else:
         steps.append("expects no answer")
-    steps.append(f"finish: parley done {ref} --agent {agent}")
+    finish = "finish without an answer" if expects_answer(message.kind) and not answered else "finish"
+    steps.append(f"{finish}: parley done {ref} --agent {agent}")
     return steps
+
+
+def _expected_notes(claimed: Claimed, now: datetime) -> list[str]:
+    """Until when the claim lasts, and the answer that is expected where it has fields of its own."""
+    until = claimed.lease.until
+    notes = [f"claimed until {clock_time(parse_time(until), now)}"] if until else []
+    kinds = claimed.message.kind.answers
+    if expects_answer(claimed.message.kind) and any(kind.spec.fields for kind in kinds if kind is not Kind.FOLLOW_UP):
+        notes.append(f"expects {' or '.join(map(_with_names, kinds))}; parley kinds {kinds[0]}")
+    return notes
 
 
 def _with_names(kind: Kind) -> str:
@@ -148,14 +183,18 @@ def _with_names(kind: Kind) -> str:
 
 def _warn_of_refused(looked: InboxPass) -> None:
     """Print a line for the files that were moved to the dead letters, and one for those that are left in the inbox."""
+    if not looked.refused:
+        return
+    from parley.cli.reports import warn
+
     moved = [refused for refused in looked.refused if refused.place != "inbox"]
     left = [refused for refused in looked.refused if refused.place == "inbox"]
     if moved:
         rest = f"; {looked.unread:,} more follow with the next calls" if looked.unread else ""
         files = count_of(len(moved), "file")
-        sys.stderr.write(f"parley: warning: moved {files} to dead_letter/: {names_of(moved)}{rest}\n")
+        warn(f"moved {files} to dead_letter/: {names_of(moved)}{rest}")
     if left:
-        sys.stderr.write(f"parley: warning: left {count_of(len(left), 'file')} in the inbox: {names_of(left)}\n")
+        warn(f"left {count_of(len(left), 'file')} in the inbox: {names_of(left)}")
 
 
 def claimed_ref(args: argparse.Namespace, kernel: Kernel) -> str:
@@ -171,7 +210,8 @@ def _extend(args: argparse.Namespace) -> int:
     if args.json:
         screen.json({"id": message_id, "lease": {"token": lease.token, "until": lease.until}})
     else:
-        screen.line(f"Claim on {safe(message_id)} extended until {lease.until}.")
+        until = clock_time(parse_time(lease.until), kernel.clock.now().at)
+        screen.prose(f"Claim on {safe(message_id)} extended until {until}.")
     return OK
 
 
@@ -182,7 +222,7 @@ def _release(args: argparse.Namespace) -> int:
     if args.json:
         screen.json({"id": message_id, "status": "new"})
     else:
-        screen.line(f"Released {safe(message_id)}; it is back in the inbox.")
+        screen.prose(f"Released {safe(message_id)}; it is back in the inbox.")
     return OK
 
 
@@ -194,9 +234,9 @@ def _done(args: argparse.Namespace) -> int:
         changed = finished.content_changed
         screen.json({"id": finished.message_id, "file": finished.file, "how": finished.how, "content_changed": changed})
         return OK
-    screen.line(f"Finished {safe(finished.message_id)} ({finished.how}).")
+    screen.prose(f"Finished {safe(finished.message_id)} ({finished.how}).")
     if finished.content_changed:
-        screen.line("note: the file was changed after it was claimed; the new content is in dead_letter/")
+        screen.prose("note: the file was changed after it was claimed; the new content is in dead_letter/")
     return OK
 
 
@@ -205,7 +245,12 @@ COMMANDS = {
         "Claim the next message and show it",
         _add_next,
         _next,
-        ("parley next", "parley next --wait 5m", "parley next --agent codex --lease 10m --json"),
+        (
+            "parley next",
+            "parley next --wait 5m",
+            "parley next --budget 2000",
+            "parley next --agent codex --lease 10m --json",
+        ),
     ),
     "extend": Command("Extend the claim on a message", _add_extend, _extend, ("parley extend a8f3 --lease 1h",)),
     "release": Command("Release a claimed message back to the inbox", _add_claimed, _release, ("parley release a8f3",)),

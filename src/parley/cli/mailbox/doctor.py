@@ -14,7 +14,7 @@ from parley.cli.output import Screen, count_of, safe
 from parley.cli.parts.sandbox import sandbox_hint
 from parley.domain.errors.errors import ParleyError
 from parley.domain.mailbox.delivery import Status, lease_over
-from parley.wiring import Kernel, drive, find_home, find_project, open_kernel
+from parley.wiring import Kernel, drive, find_home, find_project, open_kernel, read_card
 
 if TYPE_CHECKING:
     import argparse
@@ -71,16 +71,17 @@ def _show_findings(
     screen: Screen, workspace: Workspace, findings: list[CheckupFinding], fixed: list[CheckupFinding]
 ) -> None:
     agents = workspace.agents()
-    screen.line(f"Project {workspace.project} in {safe(workspace.home)}: {count_of(len(agents), 'agent')}")
+    screen.prose(f"Project {workspace.project} in {safe(workspace.home)}: {count_of(len(agents), 'agent')}")
     for finding in findings:
         level = "fixed" if finding in fixed else finding.level
         hint = " (to fix it: parley doctor --fix)" if finding.fix is not None and finding not in fixed else ""
         colour = _COLOURS.get(level, "green")
-        screen.line(
-            f"{screen.paint(f'{level:<5}', colour)}  {finding.code:<14} {finding.agent}: {safe(finding.detail)}{hint}"
+        screen.prose(
+            f"{screen.paint(f'{level:<5}', colour)}  {finding.code:<14} {finding.agent}: {safe(finding.detail)}{hint}",
+            indent=" " * 7,
         )
     if not findings:
-        screen.line(screen.paint("No problems.", "green"))
+        screen.prose("No problems.", "green")
 
 
 def _project_findings(workspace: Workspace, settings: Settings) -> Iterator[CheckupFinding]:
@@ -92,6 +93,45 @@ def _project_findings(workspace: Workspace, settings: Settings) -> Iterator[Chec
             yield from _agent_findings(workspace, name, settings)
         except ParleyError as error:
             yield CheckupFinding("fail", error.code, name, error.message)
+    yield from _setup_findings(workspace, names, settings)
+
+
+def _setup_findings(workspace: Workspace, names: list[str], settings: Settings) -> Iterator[CheckupFinding]:
+    """Which agents will not notice a message by themselves, though their program is installed here."""
+    if not settings.repository:
+        return
+    from shutil import which
+
+    from parley.cli.attention.setup import TOOLS_ADDED, claude_tools, is_set_up, tools_step
+    from parley.surfaces.hook.events import HARNESSES
+
+    for name in names:
+        harness = read_card(workspace.agent(name)).get("runtime", "").lower() or name
+        if harness in HARNESSES and which(harness) and not is_set_up(settings.repository, harness):
+            detail = f"does not notice its messages by itself; set it up with: parley setup {harness}"
+            yield CheckupFinding("note", "not_set_up", name, detail)
+        elif harness in HARNESSES and which(harness):
+            tools = claude_tools(settings.repository, settings) if harness == "claude" else TOOLS_ADDED
+            if tools != TOOLS_ADDED:
+                yield CheckupFinding(
+                    "note", "tools", name, f"the tools of Claude Code are {tools}. {tools_step(tools)}"
+                )
+            yield CheckupFinding("note", "wake", name, _wake_detail(workspace, name, harness, settings))
+
+
+def _wake_detail(workspace: Workspace, name: str, harness: str, settings: Settings) -> str:
+    """Whether an idle session of a coding agent that is set up will be woken."""
+    from parley.domain.mailbox.wake import WAKEABLE
+    from parley.wiring import notices_messages
+
+    if harness not in WAKEABLE:
+        return f"cannot be woken while it is idle; without a person, use: parley run {harness}"
+    if settings.wake == "never":
+        return "is not woken while it is idle: the setting wake is never"
+    if not notices_messages(workspace.home, workspace.project, name):
+        trust = " and choose Trust when it asks about hooks" if harness == "codex" else ""
+        return f"will be woken while it is idle, but no session has run its hooks yet; start {harness}{trust}"
+    return "is woken while it is idle"
 
 
 def _agent_findings(workspace: Workspace, name: str, settings: Settings) -> Iterator[CheckupFinding]:

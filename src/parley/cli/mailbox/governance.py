@@ -9,6 +9,7 @@ from parley.adapters.files.workspace import Workspace
 from parley.cli.command import Command, add_mailbox_options, screen_of, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
+from parley.cli.table import ALWAYS, Column, show_rows
 from parley.domain.directory.callers import SECRET_PREFIX
 from parley.wiring import SystemIds, find_home, find_project, governance_files, public_key_of
 
@@ -69,8 +70,8 @@ def _init(args: argparse.Namespace) -> int:
     if args.json:
         screen.json({"path": path})
         return OK
-    screen.line(f"Wrote {safe(path)}")
-    screen.line("Next: set user_id and org_unit of each agent in it, then run: parley governance add-human USER")
+    screen.prose(f"Wrote {safe(path)}")
+    screen.prose("Next: set user_id and org_unit of each agent in it, then run: parley governance add-human USER")
     return OK
 
 
@@ -108,27 +109,23 @@ def _show(args: argparse.Namespace) -> int:
         screen.json(document)
         return OK
     if not governance.set_up:
-        screen.line(
+        screen.prose(
             "No governance file: policies apply only to messages with an envelope. To create it: parley governance init"
         )
-    screen.line(f"tenant {directory.tenant}, policy {governance.book.label} ({', '.join(documents)})")
+    screen.prose(f"tenant {directory.tenant}, policy {governance.book.label} ({', '.join(documents)})")
     if agents:
-        heads = ("AGENT", "ACTS FOR", "ORG UNIT", "TEAM", "MAX LEVEL", "MAX ROUNDS")
-        rows = [
-            (
-                name,
-                agent["user_id"] or "-",
-                agent["org_unit"],
-                agent["team"] or "-",
-                agent["max_classification"],
-                agent["rounds"],
-            )
-            for name, agent in agents.items()
-        ]
-        screen.table(heads, [[safe(str(cell)) for cell in row] for row in rows])
-    screen.line(f"people with a key: {', '.join(map(safe, sorted(directory.humans))) or 'none'}")
+        columns = (
+            Column("AGENT", lambda pair: pair[0], ALWAYS),
+            Column("ACTS FOR", lambda pair: pair[1]["user_id"] or "-", 8, usual=None),
+            Column("ORG UNIT", lambda pair: pair[1]["org_unit"], 7, usual=None),
+            Column("TEAM", lambda pair: pair[1]["team"] or "-", 5),
+            Column("MAX LEVEL", lambda pair: pair[1]["max_classification"], 6),
+            Column("MAX ROUNDS", lambda pair: str(pair[1]["rounds"]), 4),
+        )
+        show_rows(screen, columns, [*agents.items()])
+    screen.prose(f"people with a key: {', '.join(map(safe, sorted(directory.humans))) or 'none'}")
     for suspension in suspended:
-        screen.line(screen.paint(f"suspended: {safe(suspension)}", "red"))
+        screen.prose(f"suspended: {safe(suspension)}", "red")
     return OK
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.adapters.files.binding import OWN_HOME, bound_projects
+from parley.adapters.files.binding import OWN_HOME, bound_projects, repo_path
 from parley.adapters.files.seeds import RUNTIMES
 from parley.cli.command import Command, add_json, screen_of, settings_of
 from parley.cli.exits import OK
@@ -26,7 +26,7 @@ from parley.wiring import (
 if TYPE_CHECKING:
     import argparse
 
-    from parley.settings import Settings
+    from parley.settings import Settings, Value
 
 # The command of each coding agent, and its runtime.
 _CODING_AGENTS = (
@@ -93,11 +93,12 @@ def _init(args: argparse.Namespace) -> int:
             hint="use parley init PROJECT, or run it inside a repository",
         )
     bound = find_bound_place(settings)
-    replaces = bound is not None and args.here and is_by_repo_path(bound[1]) and not _is_own(bound[0].value, repository)
+    replaces = bound is not None and is_by_repo_path(bound[1]) and _may_replace(args, repository, bound)
     if bound is not None and not replaces:
         return _show_existing(args, settings, repository, *(value.value for value in bound))
     home = make_own_home(repository) if args.here else find_home(settings).value
-    named = find_bound_project(settings, home)  # a parley.toml may name one that is not there yet
+    # A parley.toml may name one that is not there yet.
+    named = find_bound_project(settings, home) if not replaces else None
     name = args.name
     if name is None:
         name = named.value if named else name_from(os.path.basename(repository)) or "project"
@@ -107,12 +108,21 @@ def _init(args: argparse.Namespace) -> int:
     for agent in agents:
         if agent in RUNTIMES:
             add_agent(home, name, agent, runtime=agent, shared=args.shared)
-    found = " (installed on this machine)" if agents is installed else ""
-    _show_created(args, settings, _NewProject(home, name, agents, repository), found)
+    note = " (installed on this machine)" if agents is installed else ""
+    _show_created(args, settings, _NewProject(home, name, agents, repository), note)
     if bound is not None and not args.json:
         before = f"project {bound[1].value} in {safe(bound[0].value)}"
         screen_of(args).line(f"note: {before} was used here before; its messages stay there")
     return OK
+
+
+def _may_replace(args: argparse.Namespace, repository: str, bound: tuple[Value, Value]) -> bool:
+    """Whether a project bound by `repo_path` may be left: for mailboxes here, or as it is of a repository around."""
+    home, name = (value.value for value in bound)
+    if args.here and not _is_own(home, repository):
+        return True
+    around = os.path.realpath(repo_path(home, name))
+    return os.path.realpath(repository).startswith(around + os.sep)
 
 
 def _is_own(home: str, repository: str) -> bool:
@@ -153,16 +163,16 @@ def _create(args: argparse.Namespace, project: _NewProject) -> None:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(name for part in text.split(",") if (name := part.strip(" ")))
+    return tuple(dict.fromkeys(name for part in text.split(",") if (name := part.strip(" "))))
 
 
 def _installed_agents(settings: Settings) -> tuple[str, ...]:
     """The coding agents that are installed, and the one that runs this command."""
     import shutil
 
-    found = [runtime for command, runtime in _CODING_AGENTS if shutil.which(command)]
+    installed = [runtime for command, runtime in _CODING_AGENTS if shutil.which(command)]
     running = [runtime for _, runtime in _CODING_AGENTS if runtime == settings.runtime]
-    return tuple(dict.fromkeys((*found, *running)))
+    return tuple(dict.fromkeys((*installed, *running)))
 
 
 def _show_existing(args: argparse.Namespace, settings: Settings, repository: str, home: str, name: str) -> int:
@@ -177,34 +187,41 @@ def _show_existing(args: argparse.Namespace, settings: Settings, repository: str
     if args.json:
         screen.json(_fields(project, created=False))
         return OK
-    screen.line(f"This repository has project {name} already, in {safe(project.path)}")
-    screen.line(f"Agents: {', '.join(project.agents) or 'none'}")
+    screen.prose(f"This repository has project {name} already, in {safe(project.path)}")
+    screen.prose(f"Agents: {', '.join(project.agents) or 'none'}")
     for agent in [agent for agent in _installed_agents(settings) if agent not in project.agents]:
         runtime = f" --runtime {agent}" if agent in RUNTIMES else ""
-        screen.line(f"Installed and not in the project: {agent} (add it with: parley agent add {agent}{runtime})")
+        screen.prose(f"Installed and not in the project: {agent} (add it with: parley agent add {agent}{runtime})")
     return OK
 
 
-def _show_created(args: argparse.Namespace, settings: Settings, project: _NewProject, found: str = "") -> int:
+def _show_created(args: argparse.Namespace, settings: Settings, project: _NewProject, note: str = "") -> int:
     screen = screen_of(args)
     if args.json:
         screen.json(_fields(project, created=True))
         return OK
-    screen.line(f"Created project {project.name} in {safe(project.path)}")
+    screen.prose(f"Created project {project.name} in {safe(project.path)}")
     if args.here:
-        screen.line(
+        screen.prose(
             f"Git ignores {OWN_HOME}/; commands in every folder of {safe(project.repository)} find the project."
         )
     elif project.repository:
-        screen.line(f"Commands in every folder of {safe(project.repository)} find the project.")
+        screen.prose(f"Commands in every folder of {safe(project.repository)} find the project.")
     if project.agents:
-        screen.line(f"Agents: {', '.join(project.agents)}{found}")
-        screen.line(f"Try: parley send {project.agents[-1]} 'Hello?' --from {project.agents[0]}")
+        screen.prose(f"Agents: {', '.join(project.agents)}{note}")
+        screen.prose(f"Try: parley send {project.agents[-1]} 'Hello?' --from {project.agents[0]}")
+    elif args.name is None:
+        commands = ", ".join(command for command, _ in _CODING_AGENTS)
+        screen.prose(f"No coding agent is installed here: found none of {commands}.")
+        screen.prose(
+            f"Add agents with: parley agent add NAME --project {project.name}, a coding agent with --runtime"
+            f" {'|'.join(RUNTIMES)}"
+        )
     else:
-        screen.line(f"Add agents with: parley agent add NAME --project {project.name}")
+        screen.prose(f"Add agents with: parley agent add NAME --project {project.name}")
     if args.here and settings.is_given("home"):
         variable = settings.source_of("home").removeprefix("$")
-        screen.line(f"note: {variable} is set and goes before {OWN_HOME}/; unset it to use this project")
+        screen.prose(f"note: {variable} is set and goes before {OWN_HOME}/; unset it to use this project")
     return OK
 
 

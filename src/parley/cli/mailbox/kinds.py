@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from parley.cli.command import Command, add_json, screen_of
 from parley.cli.exits import OK
+from parley.cli.table import ALWAYS, Column, show_rows, text_column
 from parley.domain.errors.errors import Invalid
 from parley.domain.message.kinds import KINDS, Field, Kind
 from parley.domain.message.templates import body_template
@@ -32,8 +33,12 @@ def _kinds(args: argparse.Namespace) -> int:
         if args.json:
             screen.json([kind_fields(kind) for kind in Kind])
         else:
-            rows = [(kind.value, " or ".join(kind.spec.answers) or "-", kind.spec.purpose) for kind in Kind]
-            screen.table(("KIND", "ANSWERED BY", "PURPOSE"), rows)
+            columns = (
+                Column("KIND", lambda kind: kind.value, ALWAYS),
+                text_column("ANSWERED BY", lambda kind: " or ".join(kind.spec.answers) or "-", 6),
+                text_column("PURPOSE", lambda kind: kind.spec.purpose),
+            )
+            show_rows(screen, columns, [*Kind])
         return OK
     kind = KINDS.get(args.kind)
     if kind is None:
@@ -71,26 +76,31 @@ def kind_fields(kind: Kind) -> dict[str, object]:
 
 def _show(screen: Screen, kind: Kind) -> None:
     spec = kind.spec
-    screen.line(f"{kind}: {spec.purpose}")
-    screen.line(f"answered by: {' or '.join(spec.answers) or 'nothing'}")
-    screen.line(f"priority: {f'that of the {spec.origin}' if spec.origin else spec.typical[0].value}")
+    screen.prose(f"{kind}: {spec.purpose}")
+    screen.prose(f"answered by: {' or '.join(spec.answers) or 'nothing'}")
+    screen.prose(f"priority: {f'that of the {spec.origin}' if spec.origin else spec.typical[0].value}")
     screen.line()
     send = f"parley send --to AGENT --type {kind} --subject TEXT"
     if not spec.fields:
-        screen.line("The body is free text.")
-        screen.line(f"send with: {send} --body TEXT")
+        screen.prose("The body is free text.")
+        screen.prose(f"send with: {send} --body TEXT")
         return
-    screen.table(("FIELD", "TYPE", "REQUIRED", "MEANING"), [_row(field) for field in spec.fields])
+    columns = (
+        Column("FIELD", lambda field: field.name, ALWAYS),
+        Column("TYPE", _type_column, 7),
+        Column("REQUIRED", lambda field: "yes" if field.required else "", 8),
+        text_column("MEANING", lambda field: field.description),
+    )
+    show_rows(screen, columns, spec.fields)
     screen.line()
     screen.line(body_template(kind).rstrip("\n"))
     screen.line()
-    screen.line(f"fill in: parley kinds {kind} --template > body.yaml")
-    screen.line(f"send with: {send} --body-file body.yaml")
+    screen.prose(f"fill in: parley kinds {kind} --template > body.yaml")
+    screen.prose(f"send with: {send} --body-file body.yaml")
 
 
-def _row(field: Field) -> tuple[str, str, str, str]:
-    kind = "|".join(field.choices) or field.shape.value.replace("string", "text")
-    return field.name, kind, "yes" if field.required else "", field.description
+def _type_column(field: Field) -> str:
+    return "|".join(field.choices) or field.shape.value.replace("string", "text")
 
 
 COMMANDS = {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.mailbox import find
-from parley.cli.command import Command, add_conversation, add_mailbox_options, kernel_of, screen_of
+from parley.cli.command import Command, add_conversation, add_mailbox_options, kernel_of, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import (
     UNLIMITED,
@@ -20,8 +20,8 @@ from parley.cli.output import (
 )
 from parley.domain.errors.errors import Invalid, UnknownMessage
 from parley.domain.message.snippets import snippet
-from parley.domain.times import ago
-from parley.wiring import drive
+from parley.domain.times import age, ago, format_time
+from parley.wiring import Kernel, drive
 
 if TYPE_CHECKING:
     import argparse
@@ -43,7 +43,7 @@ def _add_ref(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_thread(parser: argparse.ArgumentParser) -> None:
-    add_conversation(parser)
+    add_conversation(parser, optional=True)
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--full", action="store_true", help="show whole bodies (default: their first lines)")
     shown.add_argument("--headings", action="store_true", help="show no bodies")
@@ -68,7 +68,9 @@ def _read(args: argparse.Namespace) -> int:
         return _show_refused(args, *refused)
     screen = screen_of(args)
     if args.raw:
-        return _print_raw(located.content)
+        _print_raw(located.content)
+        _acknowledge(args, kernel, located)
+        return OK
     expired = located.message.expired(kernel.clock.now().at)
     fields = {**located_message_fields(located), "expired": expired}
     if args.json:
@@ -78,7 +80,19 @@ def _read(args: argparse.Namespace) -> int:
         doubts = fields.pop("doubts")
         notes += [str(doubt) for doubt in doubts] if isinstance(doubts, list) else []
         show_message(screen, fields, notes, kernel.clock.now().at)
+    _acknowledge(args, kernel, located)
     return OK
+
+
+def _acknowledge(args: argparse.Namespace, kernel: Kernel, located: FoundMessage) -> None:
+    """Tell the sender that a message of the inbox was shown to a model; a person who looks leaves no trace."""
+    if located.place == "inbox" and settings_of(args).runtime:
+        import sys
+
+        from parley.app.mailbox.receipts import steps
+
+        sys.stdout.flush()
+        steps.acknowledge_reading(kernel, located.message.id, located.file, "read")
 
 
 def _print_raw(content: bytes) -> int:
@@ -102,7 +116,60 @@ def _show_refused(args: argparse.Namespace, refused: RefusedFile, content: bytes
     return FOUND_PROBLEMS
 
 
+class _Conversation(NamedTuple):
+    """A line in the list of conversations; `messages` are newest first."""
+
+    id: str
+    messages: list[Message]
+
+    @property
+    def people(self) -> str:
+        """Who takes part, in the order of their names."""
+        return ", ".join(sorted({name for message in self.messages for name in (message.sender, *message.to)}))
+
+
+def _list_threads(args: argparse.Namespace) -> int:
+    """Print the conversations of the agent, that with the newest message first."""
+    kernel = kernel_of(args)
+    members: dict[str, list[Message]] = {}
+    for match in drive(find.search(kernel, "")):
+        message = match.message
+        members.setdefault(message.conversation_id or message.id, []).append(message)
+    conversations = [_Conversation(*entry) for entry in members.items()][: _checked_limit(args) or None]
+    screen = screen_of(args)
+    if args.json:
+        screen.json([_conversation_fields(conversation) for conversation in conversations])
+    elif not conversations:
+        screen.prose(f"{kernel.agent} has no conversations.")
+    else:
+        from parley.cli.table import ALWAYS, Column, show_rows, text_column
+
+        now = kernel.clock.now().at
+        columns = (
+            Column("CONVERSATION", lambda conversation: safe(conversation.id), ALWAYS),
+            Column("PEOPLE", lambda conversation: safe(conversation.people), 7),
+            Column("MESSAGES", lambda conversation: str(len(conversation.messages)), 4),
+            Column("AGE", lambda conversation: age(conversation.messages[0].created_at, now), 6),
+            text_column("SUBJECT", lambda conversation: safe(conversation.messages[-1].subject)),
+        )
+        show_rows(screen, columns, conversations)
+    return OK
+
+
+def _conversation_fields(conversation: _Conversation) -> dict[str, Value]:
+    first, last = conversation.messages[-1], conversation.messages[0]
+    return {
+        "conversation_id": conversation.id,
+        "people": [*conversation.people.split(", ")],
+        "messages": len(conversation.messages),
+        "subject": first.subject,
+        "newest_at": format_time(last.created_at),
+    }
+
+
 def _thread(args: argparse.Namespace) -> int:
+    if not args.conversation:
+        return _list_threads(args)
     kernel = kernel_of(args)
     messages = drive(find.thread(kernel, args.conversation))
     earlier = max(0, len(messages) - args.limit) if _checked_limit(args) else 0
@@ -112,7 +179,7 @@ def _thread(args: argparse.Namespace) -> int:
         return OK
     depths = _depths(messages)
     if earlier:
-        screen.line(f"{count_of(earlier, 'earlier message')} not shown")
+        screen.prose(f"{count_of(earlier, 'earlier message')} not shown")
     lines = 0 if args.headings else UNLIMITED if args.full else _BODY_LINES
     for located in messages[earlier:]:
         _show_in_thread(
@@ -181,17 +248,17 @@ def _search(args: argparse.Namespace) -> int:
     screen = screen_of(args)
     shown = matches[: limit or len(matches)]
     if args.json:
-        found = [{**located_message_fields(match), "snippet": snippet(match.message, args.text)} for match in shown]
-        screen.json([*found, *map(refused_fields, refused)])
+        rows = [{**located_message_fields(match), "snippet": snippet(match.message, args.text)} for match in shown]
+        screen.json([*rows, *map(refused_fields, refused)])
         return OK
     if not matches and not refused:
-        screen.line(f"No message contains {safe(args.text)!r}.")
+        screen.prose(f"No message contains {safe(args.text)!r}.")
     for match in shown:
         _show_match(screen, match, args.text, kernel.clock.now().at)
     if len(matches) > len(shown):
-        screen.line(f"{count_of(len(matches) - len(shown), 'more match', 'more matches')} (--limit)")
+        screen.prose(f"{count_of(len(matches) - len(shown), 'more match', 'more matches')} (--limit)")
     for file in refused:
-        screen.line(safe(f"{file.place}/{file.file} is no message ({file.problem})"))
+        screen.prose(safe(f"{file.place}/{file.file} is no message ({file.problem})"))
     return OK
 
 
@@ -216,7 +283,12 @@ COMMANDS = {
         "Show a conversation, oldest message first",
         _add_thread,
         _thread,
-        ("parley thread conv-20260313-claude-001", "parley thread a8f3 --full", "parley thread a8f3 --headings"),
+        (
+            "parley thread",
+            "parley thread conv-20260313-claude-001",
+            "parley thread a8f3 --full",
+            "parley thread a8f3 --headings",
+        ),
     ),
     "search": Command(
         "Search sent and received messages",

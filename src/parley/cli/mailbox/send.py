@@ -9,10 +9,11 @@ from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_o
 from parley.cli.exits import HELD, OK
 from parley.cli.output import NO_DECIDER_MAILBOX_HINT, join_with_or, safe
 from parley.cli.parts.body import add_body, discard_edited, read_body, read_text_file
-from parley.domain.errors.errors import Invalid, ParleyError, Undelivered
+from parley.domain.errors.errors import Invalid, ParleyError, Undelivered, UnknownMessage
 from parley.domain.mailbox.listing import Sent
 from parley.domain.message.bodies import default_kind, default_reply, default_subject, is_structured
 from parley.domain.message.message import KINDS, PRIORITIES, Draft, Kind, Value
+from parley.domain.names import is_message_ref
 from parley.domain.times import parse_duration, parse_moment
 from parley.wire.oacp.format import OacpFormat
 from parley.wiring import Kernel, drive
@@ -20,12 +21,16 @@ from parley.wiring import Kernel, drive
 if TYPE_CHECKING:
     import argparse
 
+    from parley.app.mailbox.sending import ClosedMessage
     from parley.domain.content.envelope import Wishes
     from parley.domain.message.message import Body, Message
 
 # Repeated here, since only few messages need the modules that define them.
 _PURPOSES = ("information_query", "commitment_request", "meeting_scheduling")
 _LEVELS = ("public", "internal", "confidential", "restricted")
+# The states that --until waits for; an answer is what --wait waits for.
+_ANSWER = "answer"
+_UNTIL = ("injected", "acknowledged", "acted", _ANSWER)
 
 
 def _add_send(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +45,13 @@ def _add_send(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--wait", default="", metavar="TIME", help="wait this long for the reply and print it: 30s, 5m")
     parser.add_argument(
+        "--until",
+        default="",
+        choices=["", *_UNTIL],
+        metavar="STATE",
+        help=f"wait until every recipient is that far: {', '.join(_UNTIL)} (at most 5m, or --wait)",
+    )
+    parser.add_argument(
         "--reply-to", default="", metavar="MESSAGE", help="message to answer: id, file name, or the end of an id"
     )
     parser.add_argument(
@@ -52,7 +64,9 @@ def _add_send(parser: argparse.ArgumentParser) -> None:
         f"{parser.description}.\n\n"
         "Exit code 0: every recipient has the message, and with --wait has replied. The\n"
         "reply is finished (archived) once it is printed. Exit code 8: no reply in that\n"
-        "time; it will be in the inbox. Exit code 9: the message is held for approval."
+        "time; it will be in the inbox. Exit code 9: the message is held for approval.\n\n"
+        "With --until, exit code 0 says that every recipient is that far, and 8 that one\n"
+        "is not. See parley status --help for the states."
     )
 
 
@@ -76,9 +90,17 @@ def _add_reply(parser: argparse.ArgumentParser) -> None:
         help="default: the reply type that the message expects",
     )
     parser.add_argument("--subject", default="", help="default: Re: and the subject of the message")
+    parser.add_argument("--keep-open", action="store_true", help="do not finish the message with the reply")
     _add_optional(parser)
     add_body(parser)
     add_mailbox_options(parser)
+    parser.description = (
+        f"{parser.description}.\n\n"
+        "The reply and the end of the message are one commit: no crash can leave an\n"
+        "answered message open. A reply that is held for approval finishes nothing.\n\n"
+        "A text may stand alone: it answers the only claimed message. One that looks like\n"
+        "the end of an id (four letters or digits) needs the message before it."
+    )
 
 
 def _add_text(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +112,10 @@ def _add_optional(parser: argparse.ArgumentParser) -> None:
         "--priority", type=str.upper, default="", choices=list(PRIORITIES), metavar="P0..P3", help="default: by type"
     )
     parser.add_argument(
-        "--expires", default="", metavar="TIME", help="30m, 2h, 7d, or a time like 2026-03-14T12:00:00Z"
+        "--expires",
+        default="",
+        metavar="TIME",
+        help="30m, 2h, 7d, a day (its end), or a time like 2026-03-14T12:00:00Z",
     )
     parser.add_argument(
         "--channel", "--tag", dest="tag", default="", help="category of your choice, such as review or deploy"
@@ -151,7 +176,7 @@ def _send(args: argparse.Namespace) -> int:
     kernel = kernel_of(args)
     body = read_body(args, kind or Kind.NOTIFICATION, settings_of(args).editor)
     text = body if isinstance(body, str) else ""
-    kind = kind or (Kind.QUESTION if seconds else default_kind(text))
+    kind = kind or (Kind.QUESTION if seconds and args.until in ("", _ANSWER) else default_kind(text))
     if args.subject is None:
         args.subject = default_subject(text, kernel.limits.subject_chars)
     draft = _draft(args, kernel, kind, body)._replace(conversation_id=args.conversation)
@@ -172,13 +197,17 @@ def _use_text(args: argparse.Namespace) -> None:
 
 
 def _checked_wait(args: argparse.Namespace, kind: Kind | None) -> float:
-    """The seconds to wait for a reply; 0 without --wait."""
+    """The seconds to wait for a reply, or for the state of --until; 0 without either."""
+    if args.until:
+        args.wait = args.wait or "5m"
     if not args.wait:
         return 0.0
     from parley.domain.mailbox.waiting import expects_answer
 
     if args.dry_run:
-        raise Invalid("--wait and --dry-run together", hint="leave one of them out")
+        raise Invalid(f"--{'until' if args.until else 'wait'} and --dry-run together", hint="leave one of them out")
+    if args.until in _UNTIL[:-1]:
+        return parse_duration(args.wait).total_seconds()
     if kind is not None and not expects_answer(kind):
         raise Invalid(f"nobody answers a {kind}, so --wait would end without a reply", hint="send a question instead")
     return parse_duration(args.wait).total_seconds()
@@ -187,18 +216,53 @@ def _checked_wait(args: argparse.Namespace, kind: Kind | None) -> float:
 def _reply(args: argparse.Namespace) -> int:
     from parley.app.mailbox import claims, sending
 
-    _use_text(args)
     kernel = kernel_of(args)
-    answered = drive(sending.find_answered(kernel, args.message or drive(claims.only_claim(kernel))))
-    kind = KINDS[args.kind] if args.kind else default_reply(answered.kind)
+    answered = None
+    try:
+        answered = drive(sending.find_answered(kernel, args.message)) if args.message else None
+    except UnknownMessage as error:
+        if not _is_alone(args):
+            raise
+        if is_message_ref(args.message):
+            similar = error.hint if error.hint.startswith("did you mean") else ""
+            answer = _answer_hint(args, kernel)
+            error.hint = "; ".join(filter(None, (similar, answer))) or error.hint
+            raise
+        args.message, args.text = "", args.message
+    _use_text(args)
+    if answered is None:
+        answered = drive(sending.find_answered(kernel, drive(claims.only_claim(kernel))))
+    message = answered.message
+    kind = KINDS[args.kind] if args.kind else default_reply(message.kind)
     body = read_body(args, kind, settings_of(args).editor)
-    draft = sending.answer(_draft(args, kernel, kind, body), answered, kernel.limits, kind_given=True)
-    return _send_or_preview(args, kernel, draft, answered)
+    draft = sending.answer(_draft(args, kernel, kind, body), message, kernel.limits, kind_given=True)
+    closes = None if args.keep_open else sending.ClosedMessage(answered)
+    return _send_or_preview(args, kernel, draft, message, closes=closes)
+
+
+def _is_alone(args: argparse.Namespace) -> bool:
+    """Whether no text is given but the word that stands for a message."""
+    return args.text is None and args.body is None and args.body_file is None and not args.fields
+
+
+def _answer_hint(args: argparse.Namespace, kernel: Kernel) -> str:
+    """How to answer the only claimed message with a text that has the form of an id; "" unless there is one."""
+    from shlex import quote
+
+    from parley.app.mailbox import claims, find
+    from parley.cli.mailbox.compact import agent_option
+
+    try:
+        ref = drive(find.short_ref(kernel, drive(claims.only_claim(kernel))))
+    except ParleyError:
+        return ""
+    command = f"parley reply {ref} {quote(args.message)}{agent_option(args, kernel.agent)}"
+    return f'to answer "{args.message}": {command}'
 
 
 def _draft(args: argparse.Namespace, kernel: Kernel, kind: Kind, body: Body) -> Draft:
     context = read_text_file(args.context_keys_file) if args.context_keys_file else args.context_keys
-    expires = parse_moment(args.expires, kernel.clock.now().at) if args.expires else None
+    expires = parse_moment(args.expires, kernel.clock.now().at, ends=True) if args.expires else None
     return Draft(
         sender=kernel.agent,
         to=tuple(name.strip(" ") for group in args.to for name in group.split(",")),
@@ -235,7 +299,13 @@ def _wishes(args: argparse.Namespace) -> Wishes | None:
 
 
 def _send_or_preview(
-    args: argparse.Namespace, kernel: Kernel, draft: Draft, answered: Message | None = None, *, seconds: float = 0.0
+    args: argparse.Namespace,
+    kernel: Kernel,
+    draft: Draft,
+    answered: Message | None = None,
+    *,
+    seconds: float = 0.0,
+    closes: ClosedMessage | None = None,
 ) -> int:
     from parley.app.mailbox import sending
 
@@ -244,7 +314,7 @@ def _send_or_preview(
         if args.dry_run:
             _preview(args, kernel, draft, answered)
         else:
-            sent = drive(sending.send(kernel, draft, answered=answered))
+            sent = drive(sending.send(kernel, draft, answered=answered, closes=closes))
             if not (args.json and seconds):
                 _show_sent(args, sent)
     except Undelivered as error:
@@ -261,7 +331,11 @@ def _send_or_preview(
             error.hint = "; ".join(filter(None, (error.hint, f"your text is in {args.edited}")))
         raise
     discard_edited(args)
-    if sent is not None and seconds:
+    if sent is not None and seconds and args.until in _UNTIL[:-1]:
+        from parley.cli.mailbox.receipts import show_until
+
+        show_until(args, kernel, sent.message, seconds, _sent_fields(sent))
+    elif sent is not None and seconds:
         from parley.cli.mailbox.answers import show_answers
 
         show_answers(args, kernel, sent.message, seconds, _sent_fields(sent))
@@ -286,13 +360,13 @@ def _show_held(args: argparse.Namespace, held: ParleyError) -> int:
         if args.json:
             screen.json({"status": "would_be_held", "requiresHuman": True, **facts})
         else:
-            screen.line(f"Would be held for approval by {_deciders(held)}: {safe(held.message)}")
+            screen.prose(f"Would be held for approval by {_deciders(held)}: {safe(held.message)}")
     elif args.json:
         screen.json({"status": "held", "requiresHuman": True, **held.facts})
     else:
         approval = str(held.facts["approval"])
         next_step = "" if held.facts["deciders"] else f"; {NO_DECIDER_MAILBOX_HINT}"
-        screen.line(
+        screen.prose(
             f"Held for approval by {_deciders(held)}: {safe(held.message)} (approval {safe(approval)}){next_step}"
         )
     return HELD
@@ -321,7 +395,8 @@ def _sent_fields(sent: Sent) -> dict[str, Value]:
         for delivery in sent.deliveries
     ]
     warnings: list[Value] = [str(warning) for warning in sent.warnings]
-    return {**OacpFormat().fields(sent.message), "file": sent.file, "deliveries": deliveries, "warnings": warnings}
+    fields = {**OacpFormat().fields(sent.message), "file": sent.file, "deliveries": deliveries, "warnings": warnings}
+    return {**fields, "finished": sent.finished} if sent.finished else fields
 
 
 def _show_sent(args: argparse.Namespace, sent: Sent) -> None:
@@ -329,9 +404,14 @@ def _show_sent(args: argparse.Namespace, sent: Sent) -> None:
     if args.json:
         screen.json(_sent_fields(sent))
         return
-    screen.line(f"Sent {safe(sent.message.id)} to {', '.join(sent.message.to)} ({sent.message.kind}, {sent.file})")
-    for warning in sent.warnings:
-        sys.stderr.write(f"parley: warning: {warning}\n")
+    screen.prose(f"Sent {safe(sent.message.id)} to {', '.join(sent.message.to)} ({sent.message.kind})")
+    if sent.finished:
+        screen.prose(f"Finished {safe(sent.finished)} (archived).")
+    if sent.warnings:
+        from parley.cli.reports import warn
+
+        for warning in sent.warnings:
+            warn(str(warning))
 
 
 COMMANDS = {
@@ -349,12 +429,13 @@ COMMANDS = {
         ),
     ),
     "reply": Command(
-        "Reply to a message",
+        "Reply to a message and finish it",
         _add_reply,
         _reply,
         (
-            "parley reply --body 'Signed JWTs.'",
+            "parley reply 'Signed JWTs.'",
             "parley reply a8f3 'Signed JWTs.'",
+            "parley reply a8f3 'I look into it.' --keep-open",
             "parley reply a8f3 --type review_lgtm --set quality_gate_result=pass --set merge_ready=true",
         ),
     ),

@@ -69,13 +69,13 @@ def _validate(args: argparse.Namespace) -> int:
 def _show(screen: Screen, result: _Result, *, quiet: bool) -> None:
     path = safe(result.file)
     for problem in result.errors:
-        screen.line(f"{path}: {screen.paint(problem.code, 'red')}: {safe(str(problem))}")
+        screen.prose(f"{path}: {screen.paint(problem.code, 'red')}: {safe(str(problem))}")
     if quiet:
         return
     for problem in result.warnings:
-        screen.line(f"{path}: {screen.paint('warning', 'yellow')}: {safe(str(problem))}")
+        screen.prose(f"{path}: {screen.paint('warning', 'yellow')}: {safe(str(problem))}")
     if not result.errors:
-        screen.line(f"{path}: {screen.paint('valid', 'green')}")
+        screen.prose(f"{path}: {screen.paint('valid', 'green')}")
 
 
 def _inspect(path: str, form: OacpFormat) -> _Result:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from parley.app.mailbox import answers
 from parley.cli.command import kernel_of, screen_of
-from parley.cli.output import PRIORITY_COLOURS, count_of, item_fields, safe
-from parley.domain.times import ago, parse_time
+from parley.cli.output import PRIORITY_COLOURS, count_of, item_fields
+from parley.cli.table import ALWAYS, Column, id_column, show_rows, text_column
+from parley.domain.times import age, parse_time
 from parley.wiring import Kernel, drive
 
 if TYPE_CHECKING:
@@ -28,22 +29,27 @@ def show_waiting(args: argparse.Namespace) -> None:
         return
     whom = "the agents of the project" if args.all else kernels[0].agent
     if not owed:
-        screen.line(f"Nobody owes {whom} an answer.")
+        screen.prose(f"Nobody owes {whom} an answer.")
         return
     late = sum(answer.late for _, answer in owed)
-    screen.line(f"{count_of(len(owed), 'answer')} owed to {whom}{f', {late} late' if late else ''}")
+    screen.prose(f"{count_of(len(owed), 'answer')} owed to {whom}{f', {late} late' if late else ''}")
     now = kernels[0].clock.now().at
-    rows, colours = [], []
-    for agent, answer in owed:
-        item = answer.item
-        state = "late" if answer.late else "acknowledged" if answer.acknowledged_by else "waiting"
-        since = ago(parse_time(item.created_at), now).removesuffix(" ago")
-        to_whom = (agent,) if args.all else ()
-        subject = safe(f"{item.subject}  [{item.id}]")
-        rows.append((item.priority, item.kind, answer.agent, *to_whom, since, state, subject))
-        colours.append("red" if answer.late else PRIORITY_COLOURS.get(item.priority, ""))
-    columns = ("PRI", "TYPE", "OWES", *(("TO",) if args.all else ()), "SINCE", "STATE", "SUBJECT [ID]")
-    screen.table(columns, rows, colours)
+    columns = (
+        Column("PRI", lambda row: row[1].item.priority, 5),
+        Column("TYPE", lambda row: row[1].item.kind, 4),
+        Column("OWES", lambda row: row[1].agent, ALWAYS),
+        *((Column("TO", lambda row: row[0], 8),) if args.all else ()),
+        Column("SINCE", lambda row: age(parse_time(row[1].item.created_at), now), 7),
+        Column("STATE", lambda row: _state(row[1]), 6, usual="waiting"),
+        id_column("ID", lambda row: row[1].item.id, 8),
+        text_column("SUBJECT", lambda row: row[1].item.subject),
+    )
+    colours = ["red" if answer.late else PRIORITY_COLOURS.get(answer.item.priority, "") for _, answer in owed]
+    show_rows(screen, columns, owed, colours)
+
+
+def _state(answer: OwedAnswer) -> str:
+    return "late" if answer.late else "acknowledged" if answer.acknowledged_by else "waiting"
 
 
 def _kernels(args: argparse.Namespace) -> list[Kernel]:

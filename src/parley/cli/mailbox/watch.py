@@ -15,6 +15,8 @@ from parley.cli.command import Command, add_mailbox_options, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, NO_MESSAGE, OK
 from parley.cli.output import Screen, item_fields, safe
 from parley.cli.parts.mailboxes import OpenMailbox, add_several, mailboxes_of, names_several
+from parley.cli.reports import note, report_failure
+from parley.cli.waiting_line import waiting_for
 from parley.domain.errors.errors import Invalid, ParleyError
 from parley.domain.times import clock_time, format_time, parse_duration, parse_past, parse_time
 from parley.wire.oacp.format import OacpFormat
@@ -44,7 +46,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--new-only", action="store_true", help="skip messages that are already in the inbox")
     parser.add_argument(
-        "--since", default="", metavar="TIME", help="skip messages older than this: 2h, 7d or 2026-03-13T14:30:00Z"
+        "--since",
+        default="",
+        metavar="TIME",
+        help="skip messages older than this: 2h, 7d, a day or 2026-03-13T14:30:00Z",
     )
     add_several(parser)
     add_mailbox_options(parser)
@@ -76,20 +81,22 @@ def _watch(args: argparse.Namespace) -> int:
             drive(follow.shown(mailbox.kernel, args.watcher, items))
     inbox_wait = InboxWait([mailbox.kernel for mailbox in mailboxes], time.sleep)
     quiet, retry, notes = 0.0, _RETRY_SECONDS, _ReadOnlyNote()
-    while True:
-        shown, failed = _show_new(args, mailboxes, screen)
-        notes.say(mailboxes)
-        ends = args.once or (timeout is not None and quiet >= timeout)
-        if ends or (args.first and shown):
-            return FOUND_PROBLEMS if failed else NO_MESSAGE if args.first and not shown else OK
-        quiet = 0.0 if shown else quiet
-        if failed:
-            time.sleep(retry)
-            quiet += retry
-            retry = min(retry * 2, _RETRY_MAX_SECONDS)
-        else:
-            retry = _RETRY_SECONDS
-            quiet += inbox_wait.until_changed(timeout if timeout is not None else _RETRY_SECONDS)
+    with waiting_for(f"messages for {', '.join(mailbox.agent for mailbox in mailboxes)}").running() as line:
+        while True:
+            with line.hidden():
+                shown, failed = _show_new(args, mailboxes, screen)
+                notes.say(mailboxes)
+            ends = args.once or (timeout is not None and quiet >= timeout)
+            if ends or (args.first and shown):
+                return FOUND_PROBLEMS if failed else NO_MESSAGE if args.first and not shown else OK
+            quiet = 0.0 if shown else quiet
+            if failed:
+                time.sleep(retry)
+                quiet += retry
+                retry = min(retry * 2, _RETRY_MAX_SECONDS)
+            else:
+                retry = _RETRY_SECONDS
+                quiet += inbox_wait.until_changed(timeout if timeout is not None else _RETRY_SECONDS)
 
 
 class _ReadOnlyNote:
@@ -103,7 +110,7 @@ class _ReadOnlyNote:
         if unsaved and not self._said:
             self._said = True
             whose = f"the mailbox of {', '.join(unsaved)}"
-            sys.stderr.write(f"parley: note: {whose} is read-only, so these messages will be shown again\n")
+            note(f"{whose} is read-only, so these messages will be shown again")
 
 
 def _show_new(args: argparse.Namespace, mailboxes: list[OpenMailbox], screen: Screen) -> tuple[int, bool]:
@@ -143,7 +150,7 @@ def _print(args: argparse.Namespace, mailbox: OpenMailbox, screen: Screen, item:
         return
     name = f"{mailbox.project}/{mailbox.agent}  " if args.several else ""
     if item.problem:
-        screen.line(screen.paint(f"{name}unreadable  {safe(item.file)}  {safe(item.problem)}", "red"))
+        screen.prose(f"{name}unreadable  {safe(item.file)}  {safe(item.problem)}", "red")
         return
     at = clock_time(parse_time(item.created_at), mailbox.kernel.clock.now().at)
     expired = "  expired" if item.expired else ""
@@ -177,9 +184,7 @@ def _execute(args: argparse.Namespace, mailbox: OpenMailbox, item: Item) -> bool
         args.run, shell=True, input=content, env=environment, check=False
     )
     if process.returncode:
-        sys.stderr.write(
-            f"parley: exec_failed: command exited with {process.returncode} for {safe(item.id)}; it will be run again\n"
-        )
+        report_failure(f"command exited with {process.returncode} for {item.id}; it will be run again", "exec_failed")
     return process.returncode == 0
 
 

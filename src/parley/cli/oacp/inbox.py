@@ -88,13 +88,19 @@ def _now() -> datetime:
     return SystemClock().now().at
 
 
+def _age(moment: datetime, now: datetime) -> str:
+    """The age as the OACP tool shows it, in minutes at least."""
+    text = age(moment, now)
+    return "0m" if text.endswith("s") else text
+
+
 def _as_text(project: str, section: Section, now: datetime) -> str:
     count = len(section.rows)
     head = f"INBOX: {cell(section.agent)} ({cell(project)}) — {count} message{'' if count == 1 else 's'}"
     if not count:
         return f"{head}\n\nNo pending messages."
     lines = [
-        (str(number), *map(cell, (row.sender, row.kind, row.priority, row.subject)), age(moment, now))
+        (str(number), *map(cell, (row.sender, row.kind, row.priority, row.subject)), _age(moment, now))
         for number, (row, moment) in enumerate(section.rows, 1)
     ]
     return "\n".join([head, "", *table(_HEADS, lines)])
@@ -109,7 +115,7 @@ def _as_json(section: Section, now: datetime) -> dict[str, object]:
             "priority": row.priority,
             "subject": row.subject,
             "created_at_utc": row.created_at or format_time(moment),
-            "age": age(moment, now),
+            "age": _age(moment, now),
             "path": shown(section.path, row.file),
         }
         extras = {"load_error": row.error, "auth": row.auth}

@@ -215,17 +215,15 @@ def _threaded(args: argparse.Namespace, kernel: Kernel, draft: Draft, now: datet
 
 
 def _offline(home: str, args: argparse.Namespace, recipient: str) -> list[str]:
-    from parley.adapters.files.profiles import read_fields, read_text
+    from parley.adapters.files.profiles import read_scalars_of
     from parley.adapters.files.workspace import Workspace
 
     try:
         with Workspace(home, args.project).agent(recipient).open() as folder:
-            text = read_text(folder, "status.yaml") or ""
-            # Most agents are not offline; only a file that has the word is worth parsing.
-            fields = read_fields(folder, "status.yaml") if "offline" in text.lower() else None
+            status = read_scalars_of(folder, "status.yaml").get("status", "")
     except ParleyError:
         return []  # no word about it is no reason to warn
-    if str((fields or {}).get("status")).strip().lower() != "offline":
+    if status.strip().lower() != "offline":
         return []
     if args.priority == "P0":
         return [f"WARNING: P0 message to OFFLINE agent '{recipient}' — consider out-of-band notification!"]

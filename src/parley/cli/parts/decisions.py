@@ -1,26 +1,36 @@
 """Approvals and exchanges of a server or of a mailbox, for commands that work on both.
 
---home or --project select a mailbox; an address or a key of a server, from an option, the environment or a file, select
-the server. Without any of these it is the mailbox that other commands would use, else the default server.
+--home or --project select a mailbox; an address, a key or a context of a server, from an option, the environment or a
+file, select the server. Without any of these it is the server of the saved login, or the mailbox that other commands
+would use; a governed mailbox and a saved login are an error that names both.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from parley.cli.command import settings_of
 from parley.cli.parts.remote import add_server_options, connection_of
-from parley.domain.errors.errors import NotFound, ParleyError
+from parley.domain.errors.errors import Ambiguous, NotFound, ParleyError
+from parley.sdk.protocol.lookup import APPROVALS, CONVERSATIONS, EXCHANGES, find_id
 
 if TYPE_CHECKING:
     import argparse
 
     from parley.sdk.blocking.connection import Connection
+    from parley.sdk.protocol.lookup import Collection
     from parley.settings import Settings
 
 Document: TypeAlias = dict[str, Any]
-_PAGE = 500
-_SHORTEST_SUFFIX = 4
+
+
+class ApprovalFilter(NamedTuple):
+    """Which approvals to list, in which order; an empty field does not restrict the list."""
+
+    status: str = ""
+    cause: str = ""
+    order: str = "oldest"
 
 
 class ExchangeFilter(NamedTuple):
@@ -34,7 +44,7 @@ class ExchangeFilter(NamedTuple):
 class Decisions(Protocol):
     """Approvals, decisions about them, and their exchanges. Documents are those of the API."""
 
-    def list_approvals(self, status: str, *, after: str, limit: int) -> list[Document]: ...
+    def list_approvals(self, wanted: ApprovalFilter, *, after: str, limit: int) -> list[Document]: ...
 
     def get_approval(self, approval_id: str) -> Document: ...
 
@@ -55,29 +65,25 @@ class ServerDecisions:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def list_approvals(self, status: str, *, after: str, limit: int) -> list[Document]:
-        query = {"status": status, "after": after, "limit": limit}
+    def list_approvals(self, wanted: ApprovalFilter, *, after: str, limit: int) -> list[Document]:
+        cursor = "before" if wanted.order == "newest" else "after"
+        query = {cursor: after and self._find(APPROVALS, after), "limit": limit}
+        # A server of before 0.7 knows no order: it is not told of the usual one.
+        query |= {name: value for name, value in wanted._asdict().items() if value not in ("", "oldest")}
         approvals: list[Document] = self._connection.get("approvals", query=query)
         return approvals
 
     def get_approval(self, approval_id: str) -> Document:
-        try:
-            approval: Document = self._connection.get("approvals", approval_id)
-        except NotFound:
-            return self._get_by_suffix(approval_id)
+        approval: Document = self._connection.get("approvals", self._find(APPROVALS, approval_id))
         return approval
 
-    def _get_by_suffix(self, suffix: str) -> Document:
-        """The one pending approval whose id ends like this."""
-        fitting: list[Document] = []
-        page = self.list_approvals("pending", after="", limit=_PAGE)
-        while page:
-            fitting += [approval for approval in page if approval["id"].endswith(suffix.upper())]
-            page = self.list_approvals("pending", after=page[-1]["id"], limit=_PAGE) if len(page) == _PAGE else []
-        if len(fitting) == 1 and len(suffix) >= _SHORTEST_SUFFIX:
-            return fitting[0]
-        found = "no approval" if not fitting else "more than one approval"
-        raise NotFound(f"{found} {suffix!r}", hint="look with: parley approvals list")
+    def _find(self, collection: Collection, text: str) -> str:
+        """The id that a text means. An approval that waits is found before all that were decided."""
+        session, run = self._connection.session, self._connection.run
+        if collection is APPROVALS:
+            with suppress(NotFound):
+                return run(find_id(session, collection, text, status="pending"))
+        return run(find_id(session, collection, text))
 
     def decide(self, approval_id: str, decision: str, *, digest: str, note: str, answer: str | None = None) -> Document:
         body = {"decision": decision, "digest": digest, "note": note}
@@ -87,16 +93,19 @@ class ServerDecisions:
         return approval
 
     def list_exchanges(self, wanted: ExchangeFilter, *, after: str, limit: int) -> list[Document]:
-        query = wanted._asdict() | {"after": after, "limit": limit}
+        if wanted.conversation_id:
+            wanted = wanted._replace(conversation_id=self._find(CONVERSATIONS, wanted.conversation_id))
+        query = wanted._asdict() | {"after": after and self._find(EXCHANGES, after), "limit": limit}
         exchanges: list[Document] = self._connection.get("exchanges", query=query)
         return exchanges
 
     def get_exchange(self, exchange_id: str) -> Document:
-        exchange: Document = self._connection.get("exchanges", exchange_id)
+        exchange: Document = self._connection.get("exchanges", self._find(EXCHANGES, exchange_id))
         return exchange
 
     def close_exchange(self, exchange_id: str, reason: str) -> Document:
-        exchange: Document = self._connection.post("exchanges", exchange_id, "close", body={"reason": reason})
+        path = ("exchanges", self._find(EXCHANGES, exchange_id), "close")
+        exchange: Document = self._connection.post(*path, body={"reason": reason})
         return exchange
 
 
@@ -114,22 +123,34 @@ def add_server_or_mailbox_options(parser: argparse.ArgumentParser, *, agent: boo
 
 def decisions_of(args: argparse.Namespace, *, agent: bool = False) -> Decisions:
     """Connect to the server, or open the mailbox, that the options name."""
-    if not _means_mailbox(args, settings_of(args)):
+    if not means_mailbox(args, settings_of(args)):
         return ServerDecisions(connection_of(args, agent=agent))
     from parley.cli.parts.mailbox_decisions import MailboxDecisions
 
     return MailboxDecisions(args)
 
 
-def _means_mailbox(args: argparse.Namespace, settings: Settings) -> bool:
+def means_mailbox(args: argparse.Namespace, settings: Settings) -> bool:
+    """Whether the options and the settings name a mailbox and not a server."""
     if args.home or args.project:
         return True
-    if any(settings.source_of(name) != "default" for name in ("url", "key")):
+    if any(settings.source_of(name) != "default" for name in ("url", "key", "context")):
         return False
-    from parley.wiring import find_place
+    from parley.login_wiring import login_file
+    from parley.wiring import find_place, has_rules
 
     try:
-        find_place(settings)
+        place = find_place(settings)
     except ParleyError:
         return False
-    return True
+    logins = login_file(settings).load()
+    in_use = logins.find(logins.current)
+    if in_use is None:
+        return True
+    project = place.project.value
+    if has_rules(settings, place.home.value, project):
+        raise Ambiguous(
+            f"a governed mailbox (project {project}) and a saved login ({in_use.url}) both fit",
+            hint=f"add --project {project} for the mailbox, or --context {in_use.name} for the server",
+        )
+    return False

@@ -35,7 +35,7 @@ class _Lines(logging.Handler):
         who, why = "" if what.startswith(f"{who}: ") else who, "" if what.endswith(f"({why})") else why
         # The end of a step is printed anyway.
         if facts.get("action") != "workflow_step_failed":
-            line = ": ".join(str(part) for part in ("parley: warning", who, what, why) if part)
+            line = ": ".join(str(part) for part in ("warning", who, what, why) if part)
             sys.stderr.write(safe(line) + "\n")
         if self._verbose and error is not None:
             sys.stderr.write(safe_text("".join(traceback.format_exception(error))))

@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, TextIO
 
-from parley.cli.output import Screen, safe, terminal_width
+from parley.cli.output import Screen, terminal_width
+from parley.cli.table import table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from parley.cli.table import Column
 
 _EVERY_SECONDS = 0.5
 _UP_AND_CLEAR = "\x1b[%dA\x1b[J"
@@ -24,9 +27,9 @@ Rows = tuple[Sequence[Sequence[str]], Sequence[str]]
 class LiveTable:
     """A table at the bottom of the terminal; `rows` returns its present rows. Thread-safe."""
 
-    def __init__(self, screen: Screen, heads: Sequence[str], rows: Callable[[], Rows]) -> None:
+    def __init__(self, screen: Screen, columns: Sequence[Column], rows: Callable[[], Rows]) -> None:
         self._screen = screen
-        self._heads = heads
+        self._columns = columns
         self._rows = rows
         self._out = sys.stdout
         self._lock = threading.RLock()
@@ -45,12 +48,8 @@ class LiveTable:
         rows, colours = self._rows()
         if not rows:
             return []
-        shown = [self._heads, *[[safe(cell) for cell in row] for row in rows]]
-        widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-        most = terminal_width() - 1
-        texts = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in shown]
-        painted = zip(texts, ["dim", *colours], strict=True)
-        return [self._screen.paint(text.rstrip()[:most], colour) + "\n" for text, colour in painted]
+        texts = table_lines(self._columns, [*zip(*rows, strict=True)], terminal_width() - 1)
+        return [self._screen.paint(text, colour) + "\n" for text, colour in zip(texts, ["dim", *colours], strict=True)]
 
     def above(self, text: str) -> None:
         """Print text above the table."""

@@ -11,6 +11,8 @@ from parley.cli.command import kernel_of, settings_of
 from parley.domain.errors.errors import Invalid
 from parley.domain.errors.rules import HumanRequired
 from parley.domain.exchange.approval import ApprovalStatus, Decision
+from parley.domain.lookup import Candidate, pick
+from parley.sdk.protocol.lookup import CONVERSATIONS
 from parley.wire.api.approvals import approval_of, exchange_of
 from parley.wiring import drive
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from parley.cli.parts.decisions import Document, ExchangeFilter
+    from parley.cli.parts.decisions import ApprovalFilter, Document, ExchangeFilter
     from parley.domain.exchange.approval import Approval
     from parley.domain.exchange.exchange import Exchange
 
@@ -32,9 +34,20 @@ class MailboxDecisions:
         self._args = args
         self._kernel = kernel_of(args)
 
-    def list_approvals(self, status: str, *, after: str, limit: int) -> list[Document]:
-        matches = drive(approvals.list_all(self._kernel, ApprovalStatus(status) if status else None))
-        return [self._document(approval) for approval in _page(matches, after, limit)]
+    def list_approvals(self, wanted: ApprovalFilter, *, after: str, limit: int) -> list[Document]:
+        status = ApprovalStatus(wanted.status) if wanted.status else None
+        matches = [
+            approval
+            for approval in drive(approvals.list_all(self._kernel, status))
+            if wanted.cause in ("", approval.cause.value)
+        ]
+        if wanted.order == "oldest":
+            return [self._document(approval) for approval in _page(matches, after, limit)]
+        by_expiry = wanted.order == "expiring"
+        matches.sort(key=lambda approval: (by_expiry and approval.expires_at, approval.id), reverse=not by_expiry)
+        ids = [approval.id for approval in matches]
+        first = ids.index(drive(approvals.get(self._kernel, after)).id) + 1 if after else 0
+        return [self._document(approval) for approval in _page(matches[first:], "", limit)]
 
     def get_approval(self, approval_id: str) -> Document:
         return self._document(drive(approvals.get(self._kernel, approval_id)))
@@ -44,7 +57,13 @@ class MailboxDecisions:
         return self._document(drive(approvals.decide(self._kernel, approval_id, deciding)))
 
     def list_exchanges(self, wanted: ExchangeFilter, *, after: str, limit: int) -> list[Document]:
-        matches = [exchange for exchange in drive(exchanges.list_all(self._kernel)) if _matches(exchange, wanted)]
+        all_exchanges = drive(exchanges.list_all(self._kernel))
+        if wanted.conversation_id:
+            conversations = [Candidate(exchange.conversation_id) for exchange in all_exchanges]
+            chosen = pick(CONVERSATIONS.noun, wanted.conversation_id, list(dict.fromkeys(conversations)))
+            wanted = wanted._replace(conversation_id=chosen.id)
+        matches = [exchange for exchange in all_exchanges if _matches(exchange, wanted)]
+        after = drive(exchanges.get(self._kernel, after)).id if after else ""
         return [exchange_of(exchange).to_dict() for exchange in _page(matches, after, limit)]
 
     def get_exchange(self, exchange_id: str) -> Document:

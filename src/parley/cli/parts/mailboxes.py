@@ -1,15 +1,20 @@
-"""The mailboxes that a command looks into at once: several agents, several projects."""
+"""The mailboxes that a command looks into at once, and those that who has no server may have meant."""
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
+from parley.adapters.files.workspace import Workspace
 from parley.cli.command import settings_of
-from parley.domain.errors.errors import Invalid, UnknownAgent, UnknownProject
-from parley.wiring import Kernel, agents_of, find_home, find_place, find_project, open_kernel, projects_of
+from parley.domain.errors.errors import Invalid, ParleyError, UnknownAgent, UnknownProject
+from parley.settings import DEFAULT
+from parley.wiring import Kernel, agents_of, find_agent, find_home, find_place, find_project, open_kernel, projects_of
 
 if TYPE_CHECKING:
     import argparse
+
+    from parley.settings import Settings
 
 
 class OpenMailbox(NamedTuple):
@@ -63,3 +68,56 @@ def mailboxes_of(args: argparse.Namespace) -> list[OpenMailbox]:
 
 def _names(text: str) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+class MailboxPlace(NamedTuple):
+    """A project, its agents, and which of them runs the command ("" when that cannot be told)."""
+
+    project: str
+    agents: list[str]
+    agent: str
+
+
+def mailbox_place(settings: Settings) -> MailboxPlace | None:
+    """The mailbox project that mailbox commands would use here; None without one."""
+    try:
+        home = find_home(settings).value
+        project = find_project(settings, home).value
+        agents = agents_of(home, project)
+    except ParleyError:
+        return None
+    try:
+        agent = find_agent(settings, Workspace(home, project)).value
+    except ParleyError:
+        agent = ""
+    return MailboxPlace(project, agents, agent if agent in agents else "")
+
+
+def has_no_server(error: ParleyError, args: argparse.Namespace) -> bool:
+    """Whether a command failed because no server runs, and none was configured or saved."""
+    if error.facts.get("arrived") is not False:
+        return False
+    from parley.cli.parts.remote import access_of
+
+    access = access_of(args)
+    return access.url_source == DEFAULT and access.login is None and not access.key
+
+
+def mailbox_hint(command: str, args: argparse.Namespace) -> str:
+    """The command on mailboxes that does what a command on a server would; "" where there is none."""
+    settings = settings_of(args)
+    place = mailbox_place(settings) if command in ("ask", "post", "answer", "listen") else None
+    if place is None:
+        return ""
+    sender = f" --from {settings.agent}" if getattr(args, "agent", "") in place.agents and args.agent else ""
+    if command in ("ask", "post"):
+        name = args.to or args.channel
+        if name not in place.agents:
+            return ""
+        wait = " --wait 5m" if command == "ask" else ""
+        return f"for mailboxes: parley send {name} {quote(args.text or 'TEXT')}{wait}{sender}"
+    if (getattr(args, "for_agent", "") or settings.agent) not in place.agents:
+        return ""
+    if command == "answer":
+        return f"for mailboxes: parley reply {args.message} {quote(args.text or 'TEXT')}{sender}"
+    return f"for mailboxes: parley next --wait 5m --agent {args.for_agent or settings.agent}"

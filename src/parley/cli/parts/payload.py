@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def add_payload(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("payload (default: JSON on standard input)")
     group.add_argument("--payload", default=None, metavar="JSON", help="JSON object; '-' reads standard input")
+    group.add_argument("--body", default=None, metavar="TEXT", help="the same as TEXT, as in parley send")
     group.add_argument(
         "--field",
         dest="fields",
@@ -30,11 +31,14 @@ def add_payload(parser: argparse.ArgumentParser) -> None:
 
 def read_text_or_payload(args: argparse.Namespace) -> dict[str, Any]:
     """The payload of a command that also takes a text as its argument."""
-    if args.text is None:
+    if args.text is not None and args.body is not None:
+        raise Invalid("TEXT and --body together", hint="leave one of them out")
+    text = args.body if args.text is None else args.text
+    if text is None:
         return read_payload(args)
     if args.payload is not None or args.fields:
         raise Invalid("a text and --payload or --field together", hint="leave one of them out")
-    return {"text": args.text}
+    return {"text": text}
 
 
 def add_purpose(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +51,12 @@ def add_purpose(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--classification", default="", choices=["", *levels], metavar="LEVEL", help=f"one of {', '.join(levels)}"
     )
-    group.add_argument("--conversation", default="", metavar="ID", help="conversation to continue")
+    group.add_argument(
+        "--conversation",
+        default="",
+        metavar="CONVERSATION",
+        help="conversation to continue: its id or the end of its id",
+    )
     group.add_argument(
         "--max-rounds", type=int, default=None, metavar="N", help="number of messages before a person must decide"
     )

@@ -6,21 +6,22 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from parley.cli.command import add_json, settings_of
-from parley.cli.output import json_text, safe
-from parley.domain.errors.errors import Invalid, NotFound
-from parley.domain.names import is_name, meant
-from parley.domain.times import age, from_stamp, parse_duration
+from parley.cli.output import UNLIMITED, json_text, label_of, safe, terminal_width
+from parley.cli.table import show_rows
+from parley.domain.errors.errors import Invalid
+from parley.domain.times import age, from_stamp, local_time, parse_duration, utc_time
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from parley.cli.output import Screen
+    from parley.cli.table import Column
+    from parley.domain.logins import ServerAccess
     from parley.sdk.blocking.connection import Connection
+    from parley.sdk.client.connection import AsyncConnection
 
 HINTS = {
-    "unreachable": "start a server with: parley up; set another address with --url or PARLEY_URL",
-    "unauthorized": "set a valid key with --key or PARLEY_KEY",
     "scope_required": "use a key of that kind; see: parley key create, parley key list",
     "sender_mismatch": "leave out --agent (or PARLEY_AGENT), or use a service key",
     "required sender": "add --agent NAME, or set PARLEY_AGENT",
@@ -42,15 +43,23 @@ DATA_HELP = "data directory of the server (default: the one of `parley up`)"
 
 
 # A person waits for the command: a server that is not there is said to be missing soon.
-_CONNECT_SECONDS = 0.5
+CONNECT_SECONDS = 0.5
+# One that was there is waited for a little longer.
+PATIENCE_SECONDS = 10.0
 
 
 def add_server_options(parser: argparse.ArgumentParser, *, agent: bool = True) -> None:
-    """Add --url, --key, --agent and --json, which every command on a server takes."""
+    """Add --context, --url, --key, --agent and --json, which every command on a server takes."""
     group = parser.add_argument_group("server")
-    group.add_argument("--url", default="", help="address of the server (default: $PARLEY_URL, http://127.0.0.1:8420)")
     group.add_argument(
-        "--key", default="", help="API key (default: $PARLEY_KEY, which is safer: process lists show --key)"
+        "--context",
+        default="",
+        metavar="CONTEXT",
+        help="saved login to use (default: the current one)",
+    )
+    group.add_argument("--url", default="", help="address of the server (default: $PARLEY_URL, or that of the context)")
+    group.add_argument(
+        "--key", default="", help="API key (default: $PARLEY_KEY, or the saved one; process lists show --key)"
     )
     if agent:
         group.add_argument(
@@ -59,86 +68,61 @@ def add_server_options(parser: argparse.ArgumentParser, *, agent: bool = True) -
     add_json(parser)
 
 
-def connection_of(args: argparse.Namespace, *, agent: bool = True) -> Connection:
-    """Connect to the server that the options name. With `agent=False` --agent and $PARLEY_AGENT are ignored."""
+def connection_of(args: argparse.Namespace, *, agent: bool = True, patience: float = 0.0) -> Connection:
+    """Connect to the server that the options name. With `agent=False` --agent and $PARLEY_AGENT are ignored.
+
+    A server that cannot be reached is an error at once, or after `patience` seconds.
+    """
+    from parley.login_wiring import access_hints
     from parley.sdk.blocking.connection import Connection
 
     settings = settings_of(args)
+    access = access_of(args)
     return Connection(
-        settings.url,
-        key=settings.key,
+        access.url,
+        key=access.key,
         agent=settings.agent if agent else "",
         plain_http=settings.plain_http == "any",
-        connect_patience=_CONNECT_SECONDS,
-        hints=HINTS,
+        patience=patience or PATIENCE_SECONDS,
+        connect_patience=patience or CONNECT_SECONDS,
+        hints={**HINTS, **access_hints(access)},
     )
 
 
-# ---------------------------------------------------------------- channels by id or by name
+def async_connection_of(args: argparse.Namespace) -> AsyncConnection:
+    """The same in an event loop."""
+    from parley.login_wiring import access_hints
+    from parley.sdk.client.connection import AsyncConnection
+
+    settings, access = settings_of(args), access_of(args)
+    return AsyncConnection(
+        access.url,
+        key=access.key,
+        agent=settings.agent,
+        plain_http=settings.plain_http == "any",
+        patience=PATIENCE_SECONDS,
+        connect_patience=CONNECT_SECONDS,
+        hints={**HINTS, **access_hints(access)},
+    )
 
 
-def add_channel_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add CHANNEL and --intent."""
-    parser.add_argument("channel", metavar="CHANNEL", help="id of the channel; with --intent also its name")
-    parser.add_argument("--intent", default="", metavar="INTENT", help="intent of the channel")
+def access_of(args: argparse.Namespace) -> ServerAccess:
+    """The server and the key that the options, the settings and the saved logins name; found once per command."""
+    access: ServerAccess | None = getattr(args, "server_access", None)
+    if access is None:
+        from parley.login_wiring import find_access
+
+        access = args.server_access = find_access(settings_of(args))
+    return access
 
 
-def channel_id(connection: Connection, args: argparse.Namespace) -> str:
-    """Find the id of the channel that the options name."""
-    if not args.intent:
-        return require_channel_id(args.channel)
-    channels = connection.get("intents", args.intent, "channels")
-    matches = [channel["id"] for channel in channels if args.channel in (channel["name"], channel["id"])]
-    if not matches:
-        raise NotFound(
-            f"no channel {args.channel!r} in {args.intent}",
-            hint=meant(args.channel, [channel["name"] for channel in channels])
-            or f"see: parley channel list {args.intent}",
-        )
-    return str(matches[0])
-
-
-def add_place_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the channel or the agent to talk to, a text, and --intent."""
+def add_wait_for_responders(parser: argparse.ArgumentParser) -> None:
+    """Add --wait-for-responders."""
     parser.add_argument(
-        "channel",
-        metavar="CHANNEL|AGENT",
-        help="id of the channel, with --intent also its name; or an agent, to talk to it directly",
+        "--wait-for-responders",
+        action="store_true",
+        help="wait also when no such agent is known, or nobody holds the role",
     )
-    parser.add_argument("text", nargs="?", default=None, metavar="TEXT", help='a payload of one text: {"text": TEXT}')
-    parser.add_argument("--intent", default="", metavar="INTENT", help="intent of the channel")
-
-
-def direct_agent(args: argparse.Namespace) -> str:
-    """The agent that is named in place of a channel; empty when it is a channel."""
-    if args.intent or args.channel.startswith("chan_"):
-        return ""
-    if not is_name(args.channel):
-        raise Invalid(
-            f"{args.channel!r} is neither the id of a channel nor an agent", hint="to use its name, add --intent INTENT"
-        )
-    if args.to not in (None, args.channel):
-        raise Invalid(
-            f"{args.channel} is no id of a channel, so it is the agent to talk to; --to names another one",
-            hint=f"for the channel {args.channel}, add --intent INTENT",
-        )
-    return str(args.channel)
-
-
-def direct_channel_id(connection: Connection, agent: str) -> str:
-    """The id of the direct channel with an agent."""
-    try:
-        return str(connection.get("agents", agent, "direct")["channel_id"])
-    except Invalid as error:
-        # Somebody may have meant a channel.
-        error.hint = f"{error.hint}; for the channel {agent}, add --intent INTENT"
-        raise
-
-
-def require_channel_id(channel: str) -> str:
-    if not re.fullmatch(r"chan_[0-9A-Za-z]+", channel):
-        raise Invalid(f"{channel!r} is not the id of a channel", hint="to use its name, add --intent INTENT")
-    return channel
 
 
 # ---------------------------------------------------------------- printing
@@ -149,7 +133,8 @@ def show_result(args: argparse.Namespace, screen: Screen, document: Mapping[str,
     if args.json:
         screen.json(document)
     else:
-        screen.line(line)
+        for part in line.split("\n"):
+            screen.prose(part)
 
 
 def show_fields(args: argparse.Namespace, screen: Screen, document: Mapping[str, Any]) -> None:
@@ -159,23 +144,24 @@ def show_fields(args: argparse.Namespace, screen: Screen, document: Mapping[str,
         return
     for name, value in document.items():
         if value not in (None, "", [], {}):
-            screen.line(f"{screen.paint(safe(name) + ':', 'cyan')} {cell_text(value)}")
+            is_time = name.endswith("_at") and isinstance(value, str)
+            screen.field(label_of(name), time_text(value) if is_time else cell_text(value))
 
 
 def show_table(
     args: argparse.Namespace,
     screen: Screen,
     documents: Sequence[Mapping[str, Any]],
-    columns: Mapping[str, Callable[[Mapping[str, Any]], str]],
+    columns: Sequence[Column],
     nothing: str,
 ) -> None:
-    """Print documents as JSON, as a table with computed columns, or the text `nothing`."""
+    """Print documents as JSON, as a table, or the text `nothing`."""
     if args.json:
         screen.json(documents)
     elif not documents:
-        screen.line(nothing)
+        screen.prose(nothing)
     else:
-        screen.table(tuple(columns), [[make(document) for make in columns.values()] for document in documents])
+        show_rows(screen, columns, documents)
 
 
 def cell_text(value: object) -> str:
@@ -195,8 +181,53 @@ def field_column(name: str) -> Callable[[Mapping[str, Any]], str]:
 
 
 def time_column(name: str) -> Callable[[Mapping[str, Any]], str]:
-    """A column with a time in UTC, to the second."""
-    return lambda document: cell_text(f"{str(document.get(name) or '')[:19]}Z")
+    """A column with a local time, to the second, with its zone."""
+    return lambda document: time_text(document.get(name))
+
+
+def time_text(value: object) -> str:
+    """A time stamp for people: local, to the second, with its zone."""
+    try:
+        return local_time(from_stamp(str(value or "")))
+    except ValueError:
+        return cell_text(value) or "-"
+
+
+def utc_column(name: str) -> Callable[[Mapping[str, Any]], str]:
+    """A column with a time in UTC, to the second: in audit logs, where a day is a day in UTC, too."""
+    return lambda document: utc_text(document.get(name))
+
+
+def utc_text(value: object) -> str:
+    """A time stamp for people: in UTC, to the second, with its zone."""
+    try:
+        return utc_time(from_stamp(str(value or "")))
+    except ValueError:
+        return cell_text(value) or "-"
+
+
+def payload_text(payload: object) -> str:
+    """A payload on one line: its text first, then what else is in it."""
+    if not isinstance(payload, dict) or not isinstance(payload.get("text"), str):
+        return cell_text(payload) or "-"
+    rest = {name: value for name, value in payload.items() if name != "text"}
+    return safe(payload["text"]) + (f"  {json_text(rest)}" if rest else "")
+
+
+def payload_column(name: str) -> Callable[[Mapping[str, Any]], str]:
+    """A column with a payload."""
+    return lambda document: payload_text(document.get(name))
+
+
+def actor_column(name: str) -> Callable[[Mapping[str, Any]], str]:
+    """A column with who did something; where the width is limited, a key is shown by the end of its id."""
+    limited = terminal_width() < UNLIMITED
+
+    def actor(document: Mapping[str, Any]) -> str:
+        text = cell_text(document.get(name)) or "-"
+        return re.sub(r"\bkey_\w{22}(\w{4})\b", r"…\1", text) if limited else text
+
+    return actor
 
 
 def age_column(name: str) -> Callable[[Mapping[str, Any]], str]:
@@ -227,30 +258,37 @@ def parse_seconds(text: str, option: str) -> float:
         raise Invalid(f"{option}: {error.message}", hint=error.hint) from None
 
 
-def parse_time_from_now(text: str, option: str) -> str | None:
-    """Parse a time or a duration from now into a time stamp; None for an empty text."""
+def parse_time_from_now(text: str, option: str, *, ends: bool = False) -> str | None:
+    """Parse a time, a day or a duration from now into a time stamp; None for an empty text."""
     if not text:
         return None
     from parley.adapters.process import SystemClock
     from parley.domain.times import parse_moment, stamp
 
     try:
-        return stamp(parse_moment(text, SystemClock().now().at))
+        return stamp(parse_moment(text, SystemClock().now().at, ends=ends))
     except Invalid as error:
         raise Invalid(f"{option}: {error.message}", hint=error.hint) from None
 
 
 def parse_time_ago(text: str, option: str, *, ends: bool = False) -> str | None:
-    """Parse a time, a day or a duration before now into a time stamp; None for an empty text."""
+    """Parse a time, a day or a duration before now into a time stamp; None for an empty text.
+
+    Without a zone a time is in UTC, as `utc_text` shows it. Only the end of a period may be in the future.
+    """
     if not text:
         return None
     from parley.adapters.process import SystemClock
-    from parley.domain.times import parse_past, stamp
+    from parley.domain.times import parse_past, parse_shown_time, stamp
 
+    now = SystemClock().now().at
     try:
-        return stamp(parse_past(text, SystemClock().now().at, ends=ends))
+        moment = parse_shown_time(text, now) or parse_past(text, now, ends=ends)
     except Invalid as error:
         raise Invalid(f"{option}: {error.message}", hint=error.hint) from None
+    if moment > now and not ends:
+        raise Invalid(f"{option}: {text} is in the future", hint=f"now it is {utc_time(now)}")
+    return stamp(moment)
 
 
 def without_none(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which setting of a sandbox is missing when the mailboxes cannot be written."""
+"""What to do when the mailboxes cannot be written: which setting of a sandbox is missing, or whose folder it is."""
 
 from __future__ import annotations
 
@@ -34,11 +34,40 @@ def sandbox_hint(settings: Settings, path: object) -> str:
     return f"{hint}, or keep the mailboxes in the repository: parley init --here"
 
 
-def _is_sandboxed(settings: Settings, path: str) -> bool:
-    """Whether the file system is read-only, or a coding agent may not write what its user may."""
+def owner_hint(settings: Settings, path: object) -> str:
+    """What to do about a folder below the home that belongs to another user; "" when it does not."""
+    try:
+        home = find_home(settings).value
+        folder = _nearest_folder(path) if isinstance(path, str) and f"{path}/".startswith(f"{home}/") else ""
+        owner = os.stat(folder).st_uid if folder else os.geteuid()
+    except (ParleyError, OSError):
+        return ""
+    if owner == os.geteuid():
+        return ""
+    from pwd import getpwuid
+
+    try:
+        name = getpwuid(owner).pw_name
+    except KeyError:
+        name = str(owner)
+    hint = (
+        f"{folder} belongs to user {name}: run the command as {name}, or let {name} share the project with your group"
+    )
+    if os.path.basename(home) == OWN_HOME:
+        return hint
+    return f"{hint}, or keep the mailboxes in the repository: parley init --here"
+
+
+def _nearest_folder(path: str) -> str:
     path = os.path.abspath(path)
     while not os.path.isdir(path):
         path = os.path.dirname(path)
+    return path
+
+
+def _is_sandboxed(settings: Settings, path: str) -> bool:
+    """Whether the file system is read-only, or a coding agent may not write what its user may."""
+    path = _nearest_folder(path)
     try:
         read_only = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
     except OSError:

@@ -42,7 +42,7 @@ def _close(args: argparse.Namespace) -> int:
     if args.json:
         screen.json(review_fields(review))
     else:
-        screen.line(f"Closed {review_name(review)}: {review.state} by {safe(args.by)}.")
+        screen.prose(f"Closed {review_name(review)}: {review.state} by {safe(args.by)}.")
     return OK
 
 

@@ -127,11 +127,11 @@ def _show(
         screen.json({**fields, "findings": list(findings), "carried": carried, "reply_to": review.last_id})
         return
     blocking = f"{fields['blocking_count']} blocking"
-    screen.line(f"Wrote {safe(str(fields['findings_packet']))}: {count_of(len(findings), 'finding')}, {blocking}")
+    screen.prose(f"Wrote {safe(str(fields['findings_packet']))}: {count_of(len(findings), 'finding')}, {blocking}")
     if carried:
-        screen.line(f"still open from earlier: {', '.join(map(safe, carried))} (list one as fixed or withdrawn)")
+        screen.prose(f"still open from earlier: {', '.join(map(safe, carried))} (list one as fixed or withdrawn)")
     words = " ".join(f"--set {name}={value}" for name, value in fields.items())
-    screen.line(f"send it with: parley reply {safe(review.last_id)} --type review_feedback {words}")
+    screen.prose(f"send it with: parley reply {safe(review.last_id)} --type review_feedback {words}")
 
 
 COMMANDS = {

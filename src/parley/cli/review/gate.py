@@ -35,7 +35,7 @@ def _gate(args: argparse.Namespace) -> int:
         fields = ("conversation_id", "state", "approved", "gate_passed", "quality_gate_result", "merge_ready")
         screen.json({**{name: getattr(review, name) for name in fields}, "reasons": list(review.reasons)})
     else:
-        screen.line(f"{review_name(review)}: {_verdict(review)}")
+        screen.prose(f"{review_name(review)}: {_verdict(review)}")
     return OK if review.approved else FOUND_PROBLEMS
 
 

@@ -8,6 +8,7 @@ from parley.app.mailbox import reviews
 from parley.cli.command import Command, add_conversation, add_mailbox_options, kernel_of, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import Screen, safe
+from parley.cli.table import ALWAYS, Column, show_rows, text_column
 from parley.domain.message.review import ReviewState
 from parley.wiring import drive
 
@@ -52,26 +53,26 @@ def review_fields(review: Review) -> dict[str, object]:
 
 def show_review(screen: Screen, review: Review) -> None:
     """Print a review: state, rounds, gate, reviewers, findings, and what is expected from whom."""
-    screen.line(f"{review_name(review)}: {screen.paint(review.state.value, _COLOURS.get(review.state, 'yellow'))}")
-    screen.line(f"{_rounds(review)}, {safe(review.author)} asks, {_reviewers(review)}")
+    screen.prose(f"{review_name(review)}: {screen.paint(review.state.value, _COLOURS.get(review.state, 'yellow'))}")
+    screen.prose(f"{_rounds(review)}, {safe(review.author)} asks, {_reviewers(review)}")
     judged = ("passes", "green") if review.gate_passed else ("fails", "red")
     gate, colour = judged if review.reviewed else ("pending", "")
-    screen.line(f"quality gate: {screen.paint(gate, colour)}")
+    screen.prose(f"quality gate: {screen.paint(gate, colour)}")
     for reviewer in review.reviewers:
         if len(review.reviewers) > 1 or reviewer.quality_gate_result:
-            screen.line(f"{safe(reviewer.name)}: {_position(reviewer)}")
+            screen.prose(f"{safe(reviewer.name)}: {_position(reviewer)}")
     if review.findings:
         _show_findings(screen, review)
     if review.nits:
-        screen.line("nits: " + "; ".join(safe(nit) for nit in review.nits))
+        screen.prose("nits: " + "; ".join(safe(nit) for nit in review.nits))
     if review.closure:
-        screen.line(f"closed by {safe(review.closure.by)}: {safe(review.closure.reason)}")
+        screen.prose(f"closed by {safe(review.closure.by)}: {safe(review.closure.reason)}")
     elif review.expected:
-        screen.line(f"expected: {' or '.join(review.expected)} from {safe(review.waiting_for)}")
+        screen.prose(f"expected: {' or '.join(review.expected)} from {safe(review.waiting_for)}")
     elif review.waiting_for:
-        screen.line(f"expected: a decision from {review.waiting_for} (parley review close)")
+        screen.prose(f"expected: a decision from {review.waiting_for} (parley review close)")
     for remark in review.remarks:
-        screen.line(screen.paint(f"note: {safe(remark)}", "yellow"))
+        screen.prose(f"note: {safe(remark)}", "yellow")
 
 
 def _rounds(review: Review) -> str:
@@ -95,13 +96,15 @@ def _position(reviewer: ReviewerState) -> str:
 
 def _show_findings(screen: Screen, review: Review) -> None:
     several = len(review.reviewers) > 1
-    rows = []
-    for finding in review.findings:
-        state = "resolved" if finding.resolved else "open"
-        row = [safe(finding.id), safe(finding.severity), "blocks" if finding.blocking else "", state]
-        rows.append((*row, *([safe(finding.reviewer)] if several else []), safe(finding.summary)))
-    reviewer = ("REVIEWER",) if several else ()
-    screen.table(("FINDING", "SEVERITY", "BLOCKS", "STATE", *reviewer, "SUMMARY"), rows)
+    columns = (
+        Column("FINDING", lambda finding: finding.id, ALWAYS),
+        Column("SEVERITY", lambda finding: finding.severity, 5),
+        Column("BLOCKS", lambda finding: "blocks" if finding.blocking else "", 7),
+        Column("STATE", lambda finding: "resolved" if finding.resolved else "open", 8),
+        *((Column("REVIEWER", lambda finding: finding.reviewer, 6),) if several else ()),
+        text_column("SUMMARY", lambda finding: finding.summary),
+    )
+    show_rows(screen, columns, review.findings)
 
 
 COMMANDS = {

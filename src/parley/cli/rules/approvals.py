@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
-from parley.cli.output import NO_DECIDER_HINT, confirm, count_of, is_interactive, join_with_or, safe
+from parley.cli.output import NO_DECIDER_HINT, confirm, count_of, is_interactive, join_with_or, label_of, safe
 from parley.cli.parts.body import read_text_file
-from parley.cli.parts.decisions import add_server_or_mailbox_options, decisions_of
-from parley.cli.parts.remote import age_column, field_column, show_result, show_table
+from parley.cli.parts.decisions import ApprovalFilter, add_server_or_mailbox_options, decisions_of
+from parley.cli.parts.remote import age_column, field_column, show_result, show_table, time_column, time_text
+from parley.cli.rules.exchange import writer_of
+from parley.cli.table import Column, id_column, text_column
 from parley.domain.content.invisible_characters import hidden_in, made_visible
-from parley.domain.errors.errors import Forbidden, Invalid, NotFound
+from parley.domain.errors.errors import Ambiguous, Forbidden, Invalid, NotFound
 from parley.domain.errors.rules import ApprovalDecided, HumanRequired, NotApprover, SelfApproval
-from parley.domain.exchange.approval import ApprovalStatus
+from parley.domain.exchange.approval import ApprovalStatus, Cause
 from parley.domain.exchange.exchange import summary_of
 from parley.domain.limits import HARD_FILE_BYTES
+from parley.domain.lookup import Candidate, list_candidates
 
 if TYPE_CHECKING:
     import argparse
@@ -27,9 +30,12 @@ if TYPE_CHECKING:
     from parley.cli.parts.decisions import Decisions, Document
 
 _ALL = "all"
+_ORDERS = ("oldest", "newest", "expiring")
 # Of a message in the list; all of it: approvals show.
 _SUMMARY_CHARS = 60
 _PENDING = ApprovalStatus.PENDING.value
+# To find the only one; more are listed in part.
+_PENDING_LOOKED_AT = 100
 _NO_DECIDER = f"no one (no approver is set); {NO_DECIDER_HINT}"
 _REFUSALS = {error.code: error for error in (HumanRequired, NotApprover, SelfApproval)}
 _KEY_NOTE = (
@@ -49,20 +55,44 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
         metavar="STATUS",
         help=f"{', '.join(statuses)} or {_ALL} (default: {_PENDING})",
     )
-    parser.add_argument("--after", default="", metavar="APPROVAL", help="only approvals after this one")
+    causes = [cause.value for cause in Cause]
+    parser.add_argument(
+        "--cause", default="", choices=causes, metavar="CAUSE", help=f"only held for this: {', '.join(causes)}"
+    )
+    parser.add_argument(
+        "--order",
+        default=_ORDERS[0],
+        choices=_ORDERS,
+        metavar="ORDER",
+        help=f"{', '.join(_ORDERS)} first (default: {_ORDERS[0]})",
+    )
+    parser.add_argument("--after", default="", metavar="APPROVAL", help="only approvals after this one in the list")
     parser.add_argument(
         "--limit", type=int, default=100, metavar="N", help="number of approvals at most (default: 100)"
     )
     add_server_or_mailbox_options(parser, agent=False)
 
 
+_ID_HELP = "id of the approval, or the end of it; see: approvals list"
+
+
 def _add_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("approval", metavar="ID", help="id of the approval, or the end of it; see: approvals list")
+    _add_optional_id(parser)
     add_server_or_mailbox_options(parser, agent=False)
 
 
-def _add_decision(parser: argparse.ArgumentParser) -> None:
-    _add_show(parser)
+def _add_optional_id(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "approval", nargs="?", default="", metavar="APPROVAL", help=f"{_ID_HELP} (default: the only one that waits)"
+    )
+
+
+def _add_decision(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:
+    if is_optional:
+        _add_optional_id(parser)
+    else:
+        parser.add_argument("approval", metavar="APPROVAL", help=_ID_HELP)
+    add_server_or_mailbox_options(parser, agent=False)
     parser.add_argument("--note", default="", metavar="TEXT", help="reason, for the audit log")
     parser.add_argument(
         "--digest",
@@ -74,7 +104,7 @@ def _add_decision(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_approve(parser: argparse.ArgumentParser) -> None:
-    _add_decision(parser)
+    _add_decision(parser, is_optional=True)
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     parser.description = (
         f"{parser.description}\n\n"
@@ -95,42 +125,43 @@ def _add_answer(parser: argparse.ArgumentParser) -> None:
 
 def _list(args: argparse.Namespace) -> int:
     status = "" if args.status == _ALL else args.status
-    approvals = decisions_of(args).list_approvals(status, after=args.after, limit=args.limit)
-    columns = {
-        "ID": field_column("id"),
-        "STATUS": field_column("status"),
-        "CAUSE": field_column("cause"),
-        "AGE": age_column("created_at"),
-        "EXPIRES": lambda approval: safe(str(approval["expires_at"])[:16]),
-        "APPROVER": _deciders_column,
-        "FROM": field_column("agent"),
-        "TO": field_column("to"),
-        "LEVEL": field_column("classification"),
-        "MESSAGE": _words_column,
-        "REASON": field_column("reason"),
-    }
+    wanted = ApprovalFilter(status, args.cause, args.order)
+    approvals = decisions_of(args).list_approvals(wanted, after=args.after, limit=args.limit)
+    columns = (
+        id_column("ID", field_column("id")),
+        Column("STATUS", field_column("status"), 7, usual=_PENDING),
+        Column("CAUSE", field_column("cause"), 3),
+        Column("AGE", age_column("created_at"), 5),
+        Column("EXPIRES", time_column("expires_at"), 2),
+        Column("APPROVER", _deciders_column, 4),
+        Column("FROM", field_column("agent"), 8),
+        Column("TO", field_column("to"), 8),
+        Column("LEVEL", field_column("classification"), 1),
+        text_column("MESSAGE", _words_column),
+        text_column("REASON", field_column("reason"), 6),
+    )
     nothing = "No messages held for approval." if status == _PENDING else "No matching approvals."
     screen = screen_of(args)
     show_table(args, screen, approvals, columns, nothing)
     if not args.json and any(approval["status"] == _PENDING and not approval["deciders"] for approval in approvals):
-        screen.line(screen.paint(f"Some messages have no approver: {NO_DECIDER_HINT}.", "yellow"))
+        screen.prose(f"Some messages have no approver: {NO_DECIDER_HINT}.", "yellow")
     return OK
 
 
 def _words_column(approval: Mapping[str, Any]) -> str:
     """The beginning of what would be sent; of a mailbox message its body."""
     payload = approval["payload"] or {}
-    return safe(made_visible(summary_of(payload.get("body") or payload))[:_SUMMARY_CHARS]) or "-"
+    return made_visible(summary_of(payload.get("body") or payload))[:_SUMMARY_CHARS] or "-"
 
 
 def _deciders_column(approval: Mapping[str, Any]) -> str:
     """Who may decide; after the decision, the person of the agent."""
-    return join_with_or(approval["deciders"], "no one") if approval["status"] == _PENDING else safe(approval["user"])
+    return join_with_or(approval["deciders"], "no one") if approval["status"] == _PENDING else str(approval["user"])
 
 
 def _show(args: argparse.Namespace) -> int:
     decisions = decisions_of(args)
-    approval = decisions.get_approval(args.approval)
+    approval = decisions.get_approval(args.approval or _only_pending(decisions)["id"])
     screen = screen_of(args)
     if args.json:
         screen.json(approval)
@@ -152,7 +183,7 @@ def _transcript(decisions: Decisions, approval: Document) -> list[Mapping[str, A
 
 def show_approval(screen: Screen, approval: Mapping[str, Any], transcript: Sequence[Mapping[str, Any]] = ()) -> None:
     """Print an approval with exactly the message that would be sent, with invisible characters made visible."""
-    screen.line(
+    screen.prose(
         f"{safe(approval['agent'])} (acting for {safe(approval['user'])}) to {safe(approval['to'])}: "
         + screen.paint(safe(approval["status"]), "yellow" if approval["status"] == _PENDING else "dim")
     )
@@ -161,29 +192,29 @@ def show_approval(screen: Screen, approval: Mapping[str, Any], transcript: Seque
     for name in ("exchange_id", "conversation_id", "channel_id", "correlation_id", "policy_version", "created_at"):
         _show_field(screen, approval, name)
     if approval["status"] == _PENDING:
-        screen.line(f"{screen.paint('deciders:', 'cyan')} {join_with_or(approval['deciders'], _NO_DECIDER)}")
+        screen.field("deciders", join_with_or(approval["deciders"], _NO_DECIDER))
     for name in ("expires_at", "decided_at", "decided_by", "note", "message_id"):
         _show_field(screen, approval, name)
     if approval["escalation"]:
         screen.line()
-        screen.line(safe(approval["escalation"]["reason"]))
+        screen.prose(safe(approval["escalation"]["reason"]))
         for line in str(approval["escalation"]["conversationSummary"]).split("\n"):
-            screen.line(f"  {safe(line)}")
+            screen.prose(f"  {safe(line)}")
     if transcript:
         screen.line()
-        screen.line(screen.paint("Previous messages:", "cyan"))
+        screen.prose("Previous messages:", "cyan")
     for turn in transcript:
-        screen.line(f"  Round {turn['round']} ({safe(turn['sender'])}): {safe(made_visible(str(turn['summary'])))}")
+        screen.prose(f"  Round {turn['round']}, {writer_of(turn)}: {safe(made_visible(str(turn['summary'])))}")
     for title, part in (("Message to send:", approval["payload"]), ("Metadata:", approval["metadata"])):
         if part:
             screen.line()
-            screen.line(screen.paint(title, "cyan"))
+            screen.prose(title, "cyan")
             screen.line(_visible_json(part))
     for warning in _hidden_character_warnings(approval):
-        screen.line(screen.paint(warning, "red"))
+        screen.prose(warning, "red")
     screen.line()
     if approval["status"] == _PENDING and approval["closes"]:
-        screen.line(screen.paint(f"To reject it closes {_other_messages(approval)}, too.", "yellow"))
+        screen.prose(f"To reject it closes {_other_messages(approval)}, too.", "yellow")
     _show_field(screen, approval, "digest")
 
 
@@ -196,7 +227,7 @@ def _show_field(screen: Screen, approval: Mapping[str, Any], name: str) -> None:
     value = approval.get(name)
     if value:
         text = ", ".join(value) if isinstance(value, list) else str(value)
-        screen.line(f"{screen.paint(name + ':', 'cyan')} {safe(text)}")
+        screen.field(label_of(name), time_text(text) if name.endswith("_at") else safe(text))
 
 
 def _visible_json(part: object) -> str:
@@ -241,13 +272,15 @@ def _approve(args: argparse.Namespace) -> int:
             "cannot ask for confirmation without a terminal",
             hint="see: parley approvals show; then add --yes or --digest",
         )
+    if args.yes and not args.approval and not args.digest:
+        raise Invalid("--yes without an ID approves what you have not seen", hint="add the ID, or leave out --yes")
     decisions = decisions_of(args)
-    approval = _get_decidable(decisions, args.approval)
+    approval = _get_decidable(decisions, args.approval or _only_pending(decisions)["id"])
     screen = screen_of(args)
     if not args.json:
         show_approval(screen, approval, _transcript(decisions, approval))
     if must_confirm and not confirm("Send exactly this message?"):
-        screen.line("No decision was made.")
+        screen.prose("No decision was made.")
         return FOUND_PROBLEMS
     decided = _decide(args, decisions, approval, "approve")
     show_result(args, screen, decided, f"Approved {safe(decided['id'])}: sent as {safe(str(decided['message_id']))}")
@@ -271,6 +304,21 @@ def _answer(args: argparse.Namespace) -> int:
     line = f"Answered {safe(decided['id'])} as {safe(str(decided['decided_by']))}: {safe(str(decided['message_id']))}"
     show_result(args, screen_of(args), decided, line)
     return OK
+
+
+def _only_pending(decisions: Decisions) -> Document:
+    """The one approval that waits and that the caller may decide; else the one that waits."""
+    waiting = decisions.list_approvals(ApprovalFilter(_PENDING), after="", limit=_PENDING_LOOKED_AT)
+    chosen = [approval for approval in waiting if not approval["barred"]] or waiting
+    if not chosen:
+        raise NotFound("no message is held for approval", hint="see all: parley approvals list --status all")
+    if len(chosen) > 1:
+        candidates = [Candidate(approval["id"], (_words_column(approval),)) for approval in chosen]
+        raise Ambiguous(
+            f"{len(chosen)} messages are held for approval: {list_candidates(candidates)}",
+            hint="add the end of an id, in square brackets",
+        )
+    return chosen[0]
 
 
 def _get_decidable(decisions: Decisions, approval_id: str) -> Document:
@@ -324,7 +372,11 @@ COMMANDS = {
         "List messages held for approval",
         _add_list,
         _list,
-        ("parley approvals list", "parley approvals list --status all --json"),
+        (
+            "parley approvals list",
+            "parley approvals list --order expiring",
+            "parley approvals list --status all --json",
+        ),
     ),
     "approvals show": Command(
         "Show a held message and why it is held",
@@ -337,9 +389,10 @@ COMMANDS = {
         _add_approve,
         _approve,
         (
-            "parley approvals approve appr_01K...",
-            "parley approvals approve appr_01K... --yes --note 'agreed with legal'",
-            "parley approvals approve appr_01K... --digest 3f1c...",
+            "parley approvals approve",
+            "parley approvals approve 7K2M",
+            "parley approvals approve 7K2M --yes --note 'agreed with legal'",
+            "parley approvals approve 7K2M --digest 3f1c...",
         ),
     ),
     "approvals reject": Command(

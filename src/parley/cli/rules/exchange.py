@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import OK
-from parley.cli.output import safe
+from parley.cli.output import label_of, safe
 from parley.cli.parts.decisions import ExchangeFilter, add_server_or_mailbox_options, decisions_of
-from parley.cli.parts.remote import age_column, field_column, show_result, show_table
+from parley.cli.parts.remote import age_column, field_column, show_result, show_table, time_text
+from parley.cli.table import ALWAYS, Column, id_column
 from parley.domain.exchange.exchange import Outcome
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _COLOURS = {"in_progress": "cyan", "resolved": "green", "escalated": "yellow", "denied": "red", "expired": "dim"}
 
+_ID_OR_END = "its id or the end of it"
+
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
     outcomes = [outcome.value for outcome in Outcome]
@@ -27,8 +30,10 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
         "--outcome", default="", choices=["", *outcomes], metavar="OUTCOME", help=f"one of {', '.join(outcomes)}"
     )
     parser.add_argument("--agent", default="", metavar="AGENT", help="only exchanges of this agent")
-    parser.add_argument("--conversation", default="", metavar="ID", help="only exchanges of this conversation")
-    parser.add_argument("--after", default="", metavar="EXCHANGE", help="only exchanges after this one")
+    parser.add_argument(
+        "--conversation", default="", metavar="CONVERSATION", help=f"only those of this conversation: {_ID_OR_END}"
+    )
+    parser.add_argument("--after", default="", metavar="EXCHANGE", help=f"only those after this one: {_ID_OR_END}")
     parser.add_argument(
         "--limit", type=int, default=100, metavar="N", help="number of exchanges at most (default: 100)"
     )
@@ -36,7 +41,9 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("exchange", metavar="ID", help="id of the exchange; see: parley exchange list")
+    parser.add_argument(
+        "exchange", metavar="EXCHANGE", help="id of the exchange, or the end of it; see: parley exchange list"
+    )
     add_server_or_mailbox_options(parser)
 
 
@@ -53,16 +60,16 @@ def _decisions(args: argparse.Namespace) -> Decisions:
 def _list(args: argparse.Namespace) -> int:
     wanted = ExchangeFilter(args.outcome, args.agent, args.conversation)
     exchanges = decisions_of(args).list_exchanges(wanted, after=args.after, limit=args.limit)
-    columns = {
-        "ID": field_column("exchangeId"),
-        "OUTCOME": field_column("outcome"),
-        "TYPE": field_column("exchange_type"),
-        "ROUND": lambda exchange: f"{exchange['currentRound']}/{exchange['maxRounds']}",
-        "AGE": age_column("started_at"),
-        "FROM": field_column("initiator"),
-        "TO": field_column("responder"),
-        "CONVERSATION": field_column("conversationId"),
-    }
+    columns = (
+        id_column("ID", field_column("exchangeId")),
+        Column("OUTCOME", field_column("outcome"), ALWAYS),
+        Column("TYPE", field_column("exchange_type"), 2),
+        Column("ROUND", lambda exchange: f"{exchange['currentRound']}/{exchange['maxRounds']}", 6),
+        Column("AGE", age_column("started_at"), 5),
+        Column("FROM", field_column("initiator"), 8),
+        Column("TO", field_column("responder"), 7),
+        id_column("CONVERSATION", field_column("conversationId"), 3),
+    )
     show_table(args, screen_of(args), exchanges, columns, "No exchanges.")
     return OK
 
@@ -80,7 +87,7 @@ def _show(args: argparse.Namespace) -> int:
 def show_exchange(screen: Screen, exchange: Mapping[str, Any]) -> None:
     """Print an exchange: its state, its transcript and its pending approvals."""
     outcome = str(exchange["outcome"])
-    screen.line(
+    screen.prose(
         f"{safe(exchange['initiator'])} to {safe(exchange['responder'])}: {safe(exchange['exchange_type'])}, "
         f"{screen.paint(safe(outcome), _COLOURS.get(outcome, ''))}, "
         f"round {exchange['currentRound']} of {exchange['maxRounds']}"
@@ -91,23 +98,29 @@ def show_exchange(screen: Screen, exchange: Mapping[str, Any]) -> None:
         _show_field(screen, exchange, name)
     screen.line()
     for turn in exchange["transcript"]:
-        who = screen.paint(f"{turn['round']:>3}  {safe(turn['sender'])}:", "cyan")
-        screen.line(f"{who} {safe(turn['summary'])}")
+        who = screen.paint(f"{turn['round']:>3}  {writer_of(turn)}:", "cyan")
+        screen.prose(f"{who} {safe(turn['summary'])}", indent=" " * 5)
     if not exchange["transcript"]:
-        screen.line("No messages were delivered.")
+        screen.prose("No messages were delivered.")
     for data in exchange["dataShared"]:
         fields = f" ({', '.join(map(safe, data['fields']))})" if data["fields"] else ""
-        screen.line(f"Data shared: {safe(data['source'])}{fields}")
+        screen.prose(f"Data shared: {safe(data['source'])}{fields}")
     for data in exchange["dataWithheld"]:
-        screen.line(f"Data withheld: {safe(data['description'])}: {safe(data['reason'])}")
+        screen.prose(f"Data withheld: {safe(data['description'])}: {safe(data['reason'])}")
     for approval in exchange["pending_approvals"]:
         waits = f"Held for approval: parley approvals show {safe(approval)}"
-        screen.line(screen.paint(waits, "yellow"))
+        screen.prose(waits, "yellow")
+
+
+def writer_of(turn: Mapping[str, Any]) -> str:
+    """Who wrote a message: a person, where one wrote it in place of an agent."""
+    sender, person = safe(turn["sender"]), turn.get("person")
+    return f"{safe(person)} (instead of {sender})" if person else sender
 
 
 def _show_field(screen: Screen, exchange: Mapping[str, Any], name: str) -> None:
     if exchange[name]:
-        screen.line(f"{screen.paint(name + ':', 'cyan')} {safe(str(exchange[name]))}")
+        screen.field(label_of(name), time_text(exchange[name]) if name.endswith("_at") else safe(str(exchange[name])))
 
 
 def _close(args: argparse.Namespace) -> int:
@@ -128,12 +141,12 @@ COMMANDS = {
         "Show an exchange with its transcript",
         _add_show,
         _show,
-        ("parley exchange show exch_01K...",),
+        ("parley exchange show 7K2M",),
     ),
     "exchange close": Command(
         "Close an exchange",
         _add_close,
         _close,
-        ("parley exchange close exch_01K... --reason 'settled by phone'",),
+        ("parley exchange close 7K2M --reason 'settled by phone'",),
     ),
 }

@@ -7,7 +7,6 @@ import stat
 import sys
 from typing import TYPE_CHECKING
 
-from parley.cli.output import safe
 from parley.domain.errors.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -96,9 +95,11 @@ def note_new_document(document: str, option: str, file: str, others: Collection[
     """Note on standard error that a file would be a new document, when there are others of its scope."""
     same_scope = sorted(name for name in others if name.partition("/")[0] == document.partition("/")[0])
     if not option and document not in others and same_scope:
-        choices = safe(" or ".join(same_scope[:3]))
+        choices = " or ".join(same_scope[:3])
         advice = f"to replace another one, add --as {choices}"
-        sys.stderr.write(f"parley: note: {safe(file)} is read as a new document {safe(document)}; {advice}\n")
+        from parley.cli.reports import note
+
+        note(f"{file} is read as a new document {document}; {advice}")
 
 
 def folder_snapshot(folder: str) -> PolicySnapshot:

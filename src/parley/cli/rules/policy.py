@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.cli.command import Command, add_json, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import confirm, is_interactive, safe, safe_text
 from parley.cli.parts.remote import (
+    actor_column,
     add_server_options,
-    age_column,
     cell_text,
     connection_of,
     field_column,
+    parse_time_ago,
     show_result,
     show_table,
+    utc_column,
+    utc_text,
 )
 from parley.cli.parts.unknown_names import note_unknown
+from parley.cli.reports import note
 from parley.cli.rules.files import (
     ENDING,
     add_as_option,
@@ -30,8 +35,10 @@ from parley.cli.rules.files import (
     read_file,
     scope_of,
 )
+from parley.cli.table import ALWAYS, Column, show_rows, text_column
 from parley.domain.errors.errors import Invalid, NotFound
 from parley.domain.names import meant
+from parley.domain.times import is_day
 
 if TYPE_CHECKING:
     import argparse
@@ -48,7 +55,7 @@ _ENTERPRISE = "enterprise"
 _NO_ENTERPRISE_POLICY = (
     "No enterprise policy: no governed message is delivered. Add one with: parley policy put enterprise/default FILE"
 )
-_DOCUMENT = "enterprise/NAME, org/UNIT, team/TEAM or user/USER"
+DOCUMENT = "enterprise/NAME, org/UNIT, team/TEAM or user/USER"
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
@@ -57,13 +64,21 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_document(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("document", metavar="SCOPE/NAME", help=_DOCUMENT)
+    parser.add_argument("document", metavar="SCOPE/NAME", help=DOCUMENT)
     add_server_options(parser, agent=False)
 
 
+def _add_show(parser: argparse.ArgumentParser) -> None:
+    _add_document(parser)
+    parser.add_argument(
+        "--at", default="", metavar="LABEL|TIME", help="as it was in this version, or at this time or day (UTC)"
+    )
+
+
 def _add_put(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("document", metavar="SCOPE/NAME", help=_DOCUMENT)
+    parser.add_argument("document", metavar="SCOPE/NAME", help=DOCUMENT)
     parser.add_argument("file", metavar="FILE", help="policy file; '-' is standard input")
+    parser.add_argument("--yes", action="store_true", help="accepted as for `policy set`; this command never asks")
     add_server_options(parser, agent=False)
 
 
@@ -92,12 +107,12 @@ def _add_diff(parser: argparse.ArgumentParser) -> None:
 def _list(args: argparse.Namespace) -> int:
     connection, screen = connection_of(args, agent=False), screen_of(args)
     if args.history:
-        columns = {
-            "LABEL": field_column("label"),
-            "AGE": age_column("made_at"),
-            "BY": field_column("made_by"),
-            "DOCUMENTS": field_column("documents"),
-        }
+        columns = (
+            Column("LABEL", field_column("label"), ALWAYS),
+            Column("SINCE", utc_column("made_at"), 7),
+            Column("BY", actor_column("made_by"), 6),
+            text_column("DOCUMENTS", field_column("documents"), 8),
+        )
         show_table(args, screen, connection.get("policies", "history"), columns, "No versions.")
         return OK
     policies = connection.get("policies")
@@ -105,19 +120,18 @@ def _list(args: argparse.Namespace) -> int:
         screen.json(policies)
         return OK
     by = f", by {safe(policies['made_by'])}" if policies["made_by"] else ""
-    screen.line(f"In force: {safe(policies['label'])}{by}")
+    screen.prose(f"In force: {safe(policies['label'])}{by}")
     if policies["policies"]:
-        rows = [
-            [safe(policy["scope"]), safe(policy["name"]), safe(", ".join(policy["keys"]))]
-            for policy in policies["policies"]
-        ]
-        screen.table(("SCOPE", "NAME", "KEYS"), rows)
+        fields = (Column("SCOPE", field_column("scope"), ALWAYS), Column("NAME", field_column("name"), ALWAYS))
+        show_rows(
+            screen, (*fields, text_column("KEYS", lambda policy: ", ".join(policy["keys"]), 8)), policies["policies"]
+        )
     if not any(policy["scope"] == _ENTERPRISE for policy in policies["policies"]):
-        screen.line(screen.paint(_NO_ENTERPRISE_POLICY, "red"))
+        screen.prose(_NO_ENTERPRISE_POLICY, "red")
     if policies["broken"]:
-        screen.line(screen.paint("These files have errors; their previous versions stay in force:", "red"))
+        screen.prose("These files have errors; their previous versions stay in force:", "red")
     for line in [line for file in policies["broken"] for line in _flaw_lines(file)]:
-        screen.line(f"  {safe(line)}")
+        screen.prose(f"  {safe(line)}")
     return OK
 
 
@@ -130,20 +144,44 @@ def _flaw_lines(broken: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _show(args: argparse.Namespace) -> int:
-    scope, name = _split(args.document)
+    scope, name = split_document(args.document)
     connection = connection_of(args, agent=False)
-    try:
-        policy = connection.get("policies", scope, name)
-    except NotFound:
-        names = [f"{known['scope']}/{known['name']}" for known in connection.get("policies")["policies"]]
-        hint = meant(args.document, names) or "see: parley policy list"
-        raise NotFound(f"no policy {args.document!r}", hint=hint) from None
-    show_result(args, screen_of(args), policy, safe_text(policy["text"]).rstrip("\n"))
+    label, since = _version_at(connection, args.at)
+    if since and not args.json:
+        note(f"version {safe(label)}, in force since {utc_text(since)}")
+    policies = connection.get("policies", query={"texts": "true", "label": label})["policies"]
+    by_name = {(policy["scope"], policy["name"]): policy for policy in policies}
+    policy = by_name.get((scope, name))
+    if policy is None:
+        then = f" in version {label}" if label else ""
+        listed = "parley policy list --history" if label else "parley policy list"
+        hint = meant(args.document, ["/".join(parts) for parts in by_name]) or f"see: {listed}"
+        raise NotFound(f"no policy {args.document!r}{then}", hint=hint)
+    screen = screen_of(args)
+    if args.json:
+        screen.json(policy)
+    else:
+        screen.line(safe_text(policy["text"]).rstrip("\n"))
     return OK
 
 
+def _version_at(connection: Connection, at: str) -> tuple[str, str]:
+    """The label of the version that was in force at a time, and since when; or the label alone, if `at` is one."""
+    if not at or _LABEL.fullmatch(at):
+        return at, ""
+    parse_time_ago(at, "--at")  # no time or day in the future
+    time = str(parse_time_ago(at, "--at", ends=True))
+    if not is_day(at):
+        # Times are shown to the second: what changed within a second counts as in force at it.
+        time = time.replace(".000000+", ".999999+")
+    for revision in connection.get("policies", "history"):  # newest first
+        if not revision["made_at"] or revision["made_at"] <= time:
+            return str(revision["label"]), str(revision["made_at"] or "")
+    raise NotFound(f"no policies were in force at {at}", hint="see: parley policy list --history")
+
+
 def _put(args: argparse.Namespace) -> int:
-    scope, name = _split(args.document)
+    scope, name = split_document(args.document)
     text = read_file(args.file)
     # Parsed here first, so that errors name the local file.
     parse_policy(text, args.file, scope)
@@ -156,10 +194,10 @@ def _put(args: argparse.Namespace) -> int:
 
 
 def _remove(args: argparse.Namespace) -> int:
-    scope, name = _split(args.document)
+    scope, name = split_document(args.document)
     connection, screen = connection_of(args, agent=False), screen_of(args)
-    if scope == _ENTERPRISE and not args.yes and _is_last(connection, name) and not _confirm_removal(args):
-        screen.line("No change was made.")
+    if not args.yes and not _confirm_removal(args, connection, scope, name):
+        screen.prose("No change was made.")
         return FOUND_PROBLEMS
     left = connection.send("DELETE", "policies", scope, name).document
     show_result(args, screen, left, f"Removed policy {safe(args.document)} (version {safe(left['label'])})")
@@ -172,20 +210,27 @@ def _is_last(connection: Connection, name: str) -> bool:
     return [policy["name"] for policy in policies if policy["scope"] == _ENTERPRISE] == [name]
 
 
-def _confirm_removal(args: argparse.Namespace) -> bool:
-    """Ask for confirmation to remove the last enterprise policy."""
-    warning = f"{safe(args.document)} is the last enterprise policy: without it no governed message is delivered"
+def _confirm_removal(args: argparse.Namespace, connection: Connection, scope: str, name: str) -> bool:
+    """Ask for confirmation, with what the removal changes."""
+    question = f"this removes the policy {safe(args.document)}"
+    if scope == _ENTERPRISE and _is_last(connection, name):
+        question = f"{safe(args.document)} is the last enterprise policy: without it no governed message is delivered"
     if args.json or not is_interactive():
-        raise Invalid(warning, hint="to confirm, add --yes")
-    return confirm(f"{warning}. Remove it?")
+        raise Invalid(question, hint="to confirm, add --yes")
+    before = snapshot_of(connection.get("policies", query={"texts": "true"}))
+    left = {document: fragment for document, fragment in before.fragments.items() if document != args.document}
+    if len(left) < len(before.fragments):
+        show_differences(args, before, replace(before, fragments=left))
+    return confirm(f"{question[0].upper()}{question[1:]}. Remove it?")
 
 
-def _split(document: str) -> tuple[str, str]:
+def split_document(document: str) -> tuple[str, str]:
+    """The scope and the name of a document."""
     from parley.domain.rules.policy import document_name
 
     scope, slash, name = document.partition("/")
     if not slash:
-        raise Invalid(f"{document!r} is not the name of a policy", hint=f"use {_DOCUMENT}")
+        raise Invalid(f"{document!r} is not the name of a policy", hint=f"use {DOCUMENT}")
     document_name(scope, name)
     return scope, name
 
@@ -216,9 +261,9 @@ def _check(args: argparse.Namespace) -> int:
 
 def _show_checked(screen: Screen, checked: _CheckedFile, *, quiet: bool) -> None:
     for line in checked.lines:
-        screen.line(safe(line))
+        screen.prose(safe(line))
     if not checked.lines and not quiet:
-        screen.line(f"{safe(checked.file)}: {screen.paint('valid', 'green')}")
+        screen.prose(f"{safe(checked.file)}: {screen.paint('valid', 'green')}")
 
 
 def _check_file(file: str) -> _CheckedFile:
@@ -235,13 +280,18 @@ def _check_file(file: str) -> _CheckedFile:
 
 
 def _diff(args: argparse.Namespace) -> int:
+    if args.document and not any(os.path.isfile(path) for path in (args.old, args.new)):
+        raise Invalid("--as needs a file, but neither OLD nor NEW is a file", hint="leave out --as")
+    show_differences(args, _load_side(args, args.old, args.new), _load_side(args, args.new, args.old))
+    return OK
+
+
+def show_differences(args: argparse.Namespace, before: PolicySnapshot, after: PolicySnapshot) -> None:
+    """Print what two versions differ in: in their documents, and in what is in effect for whom."""
     from parley.domain.rules.meet import differences
     from parley.wire.files.policy import encode_value
 
-    if args.document and not any(os.path.isfile(path) for path in (args.old, args.new)):
-        raise Invalid("--as needs a file, but neither OLD nor NEW is a file", hint="leave out --as")
-    old, new = _load_side(args, args.old, args.new), _load_side(args, args.new, args.old)
-    result = differences(old, new)
+    result = differences(before, after)
 
     def row(difference: Difference) -> dict[str, Any]:
         old, new = encode_value(difference.old), encode_value(difference.new)
@@ -252,12 +302,16 @@ def _diff(args: argparse.Namespace) -> int:
     screen = screen_of(args)
     if args.json:
         screen.json({"documents": documents, "effective": in_force})
-        return OK
-    values = {"KEY": field_column("key"), "OLD": _value_column("old"), "NEW": _value_column("new")}
-    show_table(args, screen, documents, {"DOCUMENT": field_column("document"), **values}, "The documents are equal.")
+        return
+    values = (
+        Column("KEY", field_column("key"), ALWAYS),
+        text_column("OLD", _value_column("old"), usual=None),
+        text_column("NEW", _value_column("new"), usual=None),
+    )
+    names = Column("DOCUMENT", field_column("document"), 8), Column("IN EFFECT FOR", field_column("for"), 8)
+    show_table(args, screen, documents, (names[0], *values), "The documents are equal.")
     screen.line()
-    show_table(args, screen, in_force, {"IN EFFECT FOR": field_column("for"), **values}, "No change in effect.")
-    return OK
+    show_table(args, screen, in_force, (names[1], *values), "No change in effect.")
 
 
 def _value_column(side: str) -> Any:  # noqa: ANN401  # a column
@@ -278,7 +332,7 @@ def _load_side(args: argparse.Namespace, path: str, other: str) -> PolicySnapsho
         return folder_snapshot(path)
     if not os.path.lexists(path) and (path == _CURRENT or _LABEL.fullmatch(path)):
         query = {"texts": "true", "label": "" if path == _CURRENT else path}
-        return _snapshot(connection_of(args, agent=False).get("policies", query=query))
+        return snapshot_of(connection_of(args, agent=False).get("policies", query=query))
     # A file is one document; all other documents are those of the other side.
     text = read_file(path)
     alone = os.path.isfile(other)
@@ -289,7 +343,8 @@ def _load_side(args: argparse.Namespace, path: str, other: str) -> PolicySnapsho
     return PolicySnapshot(id=CURRENT, tenant_id="", fragments={**beside.fragments, document: fragment})
 
 
-def _snapshot(answer: Mapping[str, Any]) -> PolicySnapshot:
+def snapshot_of(answer: Mapping[str, Any]) -> PolicySnapshot:
+    """The policies of an answer with their texts."""
     from parley.domain.rules.policy import CURRENT, PolicySnapshot
 
     texts = {f"{policy['scope']}/{policy['name']}": policy["text"] for policy in answer["policies"]}
@@ -305,7 +360,14 @@ COMMANDS = {
         ("parley policy list", "parley policy list --history", "parley policy list --json"),
     ),
     "policy show": Command(
-        "Print the text of a policy", _add_document, _show, ("parley policy show enterprise/default",)
+        "Print the text of a policy",
+        _add_show,
+        _show,
+        (
+            "parley policy show enterprise/default",
+            "parley policy show enterprise/default --at 2026-11-16",
+            "parley policy show enterprise/default --at 3-0f1e2d3c4b5a",
+        ),
     ),
     "policy put": Command(
         "Create or replace a policy",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from parley.cli.command import Command, add_json, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import count_of, safe
-from parley.cli.parts.remote import add_server_options, connection_of, field_column, parse_time_ago
+from parley.cli.parts.remote import add_server_options, connection_of, field_column, parse_time_ago, utc_column
+from parley.cli.parts.unknown_names import note_unknown
 from parley.cli.rules.files import (
     add_as_option,
     document_as,
@@ -19,9 +20,12 @@ from parley.cli.rules.files import (
     parse_policy,
     read_file,
 )
+from parley.cli.table import ALWAYS, Column, show_rows, text_column
+from parley.domain.agents.party import pair_name
 from parley.domain.content.classification import LEVELS
 from parley.domain.content.envelope import Purpose
 from parley.domain.errors.errors import Conflict, Invalid
+from parley.domain.rules.suspension import Stopped, Suspension, describe
 
 if TYPE_CHECKING:
     import argparse
@@ -105,19 +109,45 @@ def _explain(args: argparse.Namespace) -> int:
     explanation = _explain_locally(args) if args.policies else _explain_on_server(args)
     screen = screen_of(args)
     if args.json:
-        screen.json(explanation)
+        more = {} if args.policies else {"suspensions": _suspensions(connection_of(args, agent=False), args)}
+        screen.json({**explanation, **more})
         return OK
     if explanation["steps"]:
-        columns = {
-            "CHECK": field_column("check"),
-            "VALUE": field_column("value"),
-            "SOURCE": field_column("source"),
-            "RESULT": field_column("found"),
-        }
-        screen.table(tuple(columns), [[make(step) for make in columns.values()] for step in explanation["steps"]])
+        columns = (
+            Column("CHECK", field_column("check"), ALWAYS),
+            text_column("VALUE", field_column("value")),
+            Column("SOURCE", field_column("source"), 8),
+            text_column("RESULT", field_column("found"), 7),
+        )
+        show_rows(screen, columns, explanation["steps"])
         screen.line()
-    screen.line(_verdict_line(screen, explanation))
+    screen.prose(_verdict_line(screen, explanation))
+    if not args.policies:
+        _note_suspended(args, screen)
     return OK
+
+
+def _note_suspended(args: argparse.Namespace, screen: Screen) -> None:
+    """Say which of the two are suspended: then nothing is sent, whatever the policies say; and which nobody knows."""
+    connection = connection_of(args, agent=False)
+    note_unknown(connection, "agent", *dict.fromkeys((args.sender, args.to)))
+    for suspension in _suspensions(connection, args):
+        who = describe(Suspension(what=Stopped(suspension["what"]), name=suspension["name"], by="", at=""))
+        reason = f" ({suspension['reason']})" if suspension["reason"] else ""
+        screen.prose(f"{screen.paint('suspended', 'red')}: {safe(who + reason)}; nothing is sent until it is resumed")
+
+
+def _suspensions(connection: Connection, args: argparse.Namespace) -> list[dict[str, str]]:
+    """What is suspended of the two agents, their units and their tenant, with the reason of each."""
+    stopped = {(entry["what"], entry["name"]): entry["reason"] for entry in connection.get("suspensions")}
+    units = {agent["agent_id"]: agent["org_unit"] for agent in connection.get("agents")} if stopped else {}
+    subjects = [(Stopped.AGENT, args.sender), (Stopped.AGENT, args.to), (Stopped.PAIR, pair_name(args.sender, args.to))]
+    subjects += [(Stopped.ORG_UNIT, units[agent]) for agent in (args.sender, args.to) if units.get(agent)]
+    return [
+        {"what": what.value, "name": name, "reason": stopped[what.value, name]}
+        for what, name in dict.fromkeys([*subjects, (Stopped.TENANT, "")])
+        if (what.value, name) in stopped
+    ]
 
 
 def _verdict_line(screen: Screen, explanation: Mapping[str, Any]) -> str:
@@ -244,11 +274,11 @@ def _test(args: argparse.Namespace) -> int:
     for result in results:
         if not result.passed:
             where = f"{safe(result.file)}:{result.case.line}"
-            screen.line(f"{screen.paint('FAIL', 'red')}  {where}: {safe(result.case.name)}: {safe(result.difference)}")
+            screen.prose(f"{screen.paint('FAIL', 'red')}  {where}: {safe(result.case.name)}: {safe(result.difference)}")
         elif not args.quiet:
-            screen.line(f"{screen.paint('ok', 'green')}    {safe(result.case.name)}")
+            screen.prose(f"{screen.paint('ok', 'green')}    {safe(result.case.name)}")
     cases = count_of(len(results), "case")
-    screen.line(f"{cases}, {len(failed)} failed" if failed else f"{cases}, all passed")
+    screen.prose(f"{cases}, {len(failed)} failed" if failed else f"{cases}, all passed")
     return FOUND_PROBLEMS if failed else OK
 
 
@@ -277,32 +307,28 @@ def _replay(args: argparse.Namespace) -> int:
         screen.json(result)
         return OK
     if result["changes"]:
-        rows = [
-            [
-                safe(change["at"][:16].replace("T", " ")),
-                safe(f"{change['sender']} to {change['receiver']}"),
-                safe(change["was"]),
-                safe(change["now"]),
-                safe(change["reason"]),
-            ]
-            for change in result["changes"]
-        ]
-        colours = [_COLOURS[change["now"]] for change in result["changes"]]
-        screen.table(("TIME", "FROM AND TO", "BEFORE", "NOW", "REASON"), rows, colours)
+        columns = (
+            Column("TIME", utc_column("at"), 6),
+            Column("FROM AND TO", lambda change: f"{change['sender']} to {change['receiver']}", ALWAYS),
+            Column("BEFORE", field_column("was"), 7),
+            Column("NOW", field_column("now"), ALWAYS),
+            text_column("REASON", field_column("reason"), 8),
+        )
+        show_rows(screen, columns, result["changes"], [_COLOURS[change["now"]] for change in result["changes"]])
         screen.line()
     for document in [name for name, text in documents.items() if text is None]:
-        screen.line(f"Tried without {safe(document)}, which is in force but not in {safe(args.path)}.")
+        screen.prose(f"Tried without {safe(document)}, which is in force but not in {safe(args.path)}.")
     if not os.path.isdir(args.path):
-        screen.line(f"Tried as document {safe(next(iter(documents)))}.")
-    screen.line(
+        screen.prose(f"Tried as document {safe(next(iter(documents)))}.")
+    screen.prose(
         f"{count_of(result['messages'], 'message')} tried: {result['denied']} now denied, {result['held']} now held,"
         f" {result['released']} now released."
     )
     without_content = result["messages"] - result["with_content"]
     if without_content:
-        screen.line(f"{count_of(without_content, 'message')} tried without content, by the detections recorded then.")
+        screen.prose(f"{count_of(without_content, 'message')} tried without content, by the detections recorded then.")
     if result["next"] is not None:
-        screen.line(f"There are more than {count_of(args.limit, 'message')}: use --since or a higher --limit.")
+        screen.prose(f"There are more than {count_of(args.limit, 'message')}: use --since or a higher --limit.")
     return OK
 
 

@@ -1,14 +1,17 @@
-"""`parley status`: show the state of the servers and of the store that they share."""
+"""`parley status`: show the state of the servers and of the store that they share, or how far a message has come."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import count_of, safe
-from parley.cli.parts.remote import add_server_options, connection_of
-from parley.domain.errors.errors import Unavailable
+from parley.cli.parts.remote import add_server_options, connection_of, field_column
+from parley.cli.server.history import show_history
+from parley.cli.table import ALWAYS, Column, show_rows, text_column
+from parley.domain.errors.errors import ParleyError, Unavailable
 
 if TYPE_CHECKING:
     import argparse
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
     from parley.sdk.blocking.connection import Connection
     from parley.sdk.protocol.flow import Flow
 
-_HEADINGS = ("NODE", "STATE", "VERSION", "UP", "STREAMS", "QUEUE", "LAG", "CONNECTIONS", "LEADS", "URL")
 _STEP = 1024
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
 # A person looking for a problem should see an overloaded server at once, not wait for it.
@@ -27,11 +29,46 @@ _TIMEOUT_SECONDS = 10.0
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "message",
+        nargs="?",
+        default="",
+        metavar="MESSAGE",
+        help="message that you sent: id, file name, or the end of an id (default: show the servers)",
+    )
+    parser.add_argument(
+        "--history", action="store_true", help="show the requests, refusals and queues of the last ten minutes"
+    )
     add_server_options(parser, agent=False)
+    group = parser.add_argument_group("mailbox, for a message")
+    group.add_argument(
+        "--home", "--oacp-dir", default="", help="directory of all projects (default: see parley config)"
+    )
+    group.add_argument("-p", "--project", default="", help="project (default: by working directory, or the only one)")
+    group.add_argument("-a", "--agent", "--from", default="", metavar="AGENT", help="agent that sent the message")
+    parser.description = (
+        f"{parser.description}.\n\n"
+        "Without a message: the servers and their store; exit code 1 on problems.\n\n"
+        "The states of a message, each with what it is known by:\n"
+        "  queued        it is in the mailbox of its recipient\n"
+        "  offered       a notice about it was handed to the coding agent\n"
+        "  injected      the model answered a request that contained the notice\n"
+        "  acknowledged  the whole message was handed over\n"
+        "  acted         it was answered or finished\n"
+        "What is not proved has not happened. An agent that uses another tool than Parley\n"
+        "writes no receipts: its messages stay queued until it answers."
+    )
 
 
 def _status(args: argparse.Namespace) -> int:
-    status = _fetch_status(connection_of(args, agent=False))
+    if args.message:
+        from parley.cli.mailbox.receipts import show_status
+
+        return show_status(args)
+    connection = connection_of(args, agent=False)
+    if args.history:
+        return show_history(screen_of(args), connection, is_json=args.json)
+    status = _with_broken_policies(connection, _fetch_status(connection))
     screen = screen_of(args)
     if args.json:
         screen.json(status)
@@ -58,6 +95,18 @@ def _fetch_status(connection: Connection) -> Any:  # noqa: ANN401  # as the serv
     )
 
 
+def _with_broken_policies(connection: Connection, status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The status, with policy files that cannot be read: their previous versions stay in force."""
+    with suppress(ParleyError):  # the key may not be one of an admin, or the database does not answer
+        broken = [
+            {"code": "policy_broken", "detail": f"{file['message']}; its previous version stays in force"}
+            for file in connection.get("policies")["broken"]
+        ]
+        if broken:
+            return {**status, "ok": False, "concerns": [*status["concerns"], *broken]}
+    return status
+
+
 def _is_alive(prefix: str) -> Flow[bool]:
     """Whether the server answers its health check, which needs neither key nor database."""
     from parley.sdk.transport.port import Broken, Request
@@ -71,33 +120,37 @@ def _is_alive(prefix: str) -> Flow[bool]:
 
 def _show_status(screen: Screen, status: Mapping[str, Any]) -> None:
     nodes = status["nodes"]
-    rows = [_node_row(node) for node in nodes]
-    screen.table(_HEADINGS, rows, ["red" if node["silent"] else "" for node in nodes])
+    columns = [column for column in _COLUMNS if column.head != "LEADS" or len(nodes) > 1]
+    show_rows(screen, columns, nodes, ["red" if node["silent"] else "" for node in nodes])
     screen.line()
     lines = list(_store_lines(status["store"]))
     width = max(len(name) for name, _ in lines)
     for name, text in lines:
-        screen.line(f"{screen.paint(f'{name:<{width}}', 'cyan')}  {safe(text)}")
+        screen.prose(f"{screen.paint(f'{name:<{width}}', 'cyan')}  {safe(text)}")
     screen.line()
     for concern in status["concerns"]:
-        screen.line(screen.paint(f"{concern['code']}: {safe(concern['detail'])}", "red"))
+        screen.prose(f"{concern['code']}: {safe(concern['detail'])}", "red")
     if status["ok"]:
-        screen.line(screen.paint("No problems.", "green"))
+        screen.prose("No problems.", "green")
 
 
-def _node_row(node: Mapping[str, Any]) -> tuple[str, ...]:
-    state = f"no heartbeat for {_duration(node['seen'])}" if node["silent"] else "answers" if node["here"] else "up"
-    of_pool = f"{node['connections']} of {node['pool']}" if node["pool"] else "-"
-    return (
-        safe(node["name"]),
-        state,
-        safe(node["version"]),
-        _duration(node["uptime"]),
-        *(str(node[name]) for name in ("streams", "queue", "lag")),
-        of_pool,
-        safe(", ".join(node["leads"])) or "-",
-        safe(node["url"]) or "-",
-    )
+def _state_column(node: Mapping[str, Any]) -> str:
+    return f"no heartbeat for {_duration(node['seen'])}" if node["silent"] else "answers" if node["here"] else "up"
+
+
+# One node leads everything: LEADS is for several.
+_COLUMNS = (
+    Column("NODE", field_column("name"), ALWAYS, usual=None),
+    Column("STATE", _state_column, ALWAYS),
+    Column("VERSION", field_column("version"), 5),
+    Column("UP", lambda node: _duration(node["uptime"]), 8),
+    Column("STREAMS", field_column("streams"), 4),
+    Column("QUEUE", field_column("queue"), 6),
+    Column("LAG", field_column("lag"), 6),
+    Column("CONNECTIONS", lambda node: f"{node['connections']} of {node['pool']}" if node["pool"] else "-", 3),
+    text_column("LEADS", field_column("leads"), 2),
+    Column("URL", field_column("url"), 7),
+)
 
 
 def _store_lines(store: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -146,9 +199,9 @@ def _duration(seconds: float) -> str:
 
 COMMANDS = {
     "status": Command(
-        "Show the state of the servers; exit code 1 on problems",
+        "Show the state of a message, or of the servers",
         _add_arguments,
         _status,
-        ("parley status", "parley status --json", "parley status --url http://10.0.0.2:8420"),
+        ("parley status a8f3", "parley status", "parley status --json", "parley status --url http://10.0.0.2:8420"),
     ),
 }

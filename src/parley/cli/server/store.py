@@ -10,6 +10,7 @@ from parley.cli.command import Command, add_json, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, INTERRUPTED, OK
 from parley.cli.output import count_of, safe
 from parley.cli.server.backup import ProgressBar
+from parley.cli.table import ALWAYS, Column, show_rows, text_column
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.errors.rules import LogChanged
 
@@ -221,40 +222,43 @@ def _copy_document(source: str, target: str, outcome: CopyOutcome, logs: _LogsCh
 def _show_copy(
     screen: Screen, source: str, target: str, outcome: CopyOutcome, logs: _LogsCheck, seconds: float
 ) -> None:
-    rows = [
-        (table.table, *(f"{count:,}" for count in (table.rows, table.new, table.changed, table.gone)))
-        for table in outcome.tables
-    ]
-    screen.table(("TABLE", "ROWS", "NEW", "CHANGED", "DELETED"), rows)
+    columns = (
+        Column("TABLE", lambda table: table.table, ALWAYS),
+        Column("ROWS", lambda table: f"{table.rows:,}", 8),
+        Column("NEW", lambda table: f"{table.new:,}", 7),
+        Column("CHANGED", lambda table: f"{table.changed:,}", 6),
+        Column("DELETED", lambda table: f"{table.gone:,}", 5),
+    )
+    show_rows(screen, columns, outcome.tables)
     total = sum(table.rows for table in outcome.tables)
-    screen.line(
+    screen.prose(
         f"Copied {_printable_place(source)} to {_printable_place(target)}: {count_of(total, 'row')} in {seconds:.1f} s"
     )
-    screen.line(f"Verified: all rows equal, order kept, {logs} intact.")
+    screen.prose(f"Verified: all rows equal, order kept, {logs} intact.")
     _show_missing(screen, outcome)
     if outcome.finished:
         _show_next_steps(screen, source, target)
     if outcome.closed and (os.path.isdir(source) or "://" in source):
         shown = _printable_place(source)
-        screen.line(f"No server starts on {shown} any more. To use it again on purpose: parley store reopen {shown}")
+        screen.prose(f"No server starts on {shown} any more. To use it again on purpose: parley store reopen {shown}")
 
 
 def _show_missing(screen: Screen, outcome: CopyOutcome) -> None:
     """Print what the copy lacks, or will lack."""
     running, silent = (", ".join(map(safe, names)) for names in outcome.servers)
     if running:
-        screen.line(f"Servers still use FROM: {running}. The copy will lack what they write from now on.")
+        screen.prose(f"Servers still use FROM: {running}. The copy will lack what they write from now on.")
     if not outcome.finished:
         missing = "servers may write more"
         if outcome.moved:
             new = count_of(outcome.behind, "new message or event", "new messages and events")
             missing = f"{new if outcome.behind else 'FROM was changed'} meanwhile"
         advice = "Stop the servers on FROM and run the same command again; it copies only what is new."
-        screen.line(f"Not finished: {missing}. {advice}")
+        screen.prose(f"Not finished: {missing}. {advice}")
     elif outcome.moved:
-        screen.line(f"Finished. New messages and events that are not in the copy: {outcome.behind:,}.")
+        screen.prose(f"Finished. New messages and events that are not in the copy: {outcome.behind:,}.")
     if silent:
-        screen.line(f"No heartbeat, but not shut down: {silent}. Make sure that they do not use FROM again.")
+        screen.prose(f"No heartbeat, but not shut down: {silent}. Make sure that they do not use FROM again.")
 
 
 def _show_next_steps(screen: Screen, source: str, target: str) -> None:
@@ -262,13 +266,13 @@ def _show_next_steps(screen: Screen, source: str, target: str) -> None:
 
     beside = _files_beside(source)
     if beside:
-        screen.line(f"Only the store was copied. Copy from {safe(source)} to the new --data: {', '.join(beside)}")
+        screen.prose(f"Only the store was copied. Copy from {safe(source)} to the new --data: {', '.join(beside)}")
     elif find_store(source).is_database:
-        screen.line(f"Only the store was copied. Copy from a node's --data to the new one: {', '.join(_FILES_BESIDE)}")
+        screen.prose(f"Only the store was copied. Copy from a node's --data to the new one: {', '.join(_FILES_BESIDE)}")
     if find_store(target).is_database:
-        screen.line(f"To start a server on it: parley up --store {_printable_place(target)} --data DIR")
+        screen.prose(f"To start a server on it: parley up --store {_printable_place(target)} --data DIR")
     elif is_directory(target):
-        screen.line(f"To start a server on it: parley up --data {safe(target)}")
+        screen.prose(f"To start a server on it: parley up --data {safe(target)}")
 
 
 def _comparison_document(source: str, target: str, comparison: Comparison, logs: _LogsCheck) -> dict[str, Any]:
@@ -290,20 +294,19 @@ def _show_comparison(args: argparse.Namespace, comparison: Comparison, logs: _Lo
         screen.json(_comparison_document(args.source, args.target, comparison, logs))
         return
     if comparison.differences:
-        rows = [
-            (
-                difference.table,
-                *(f"{count:,}" for count in (difference.missing, difference.other, difference.surplus)),
-                safe(difference.first),
-            )
-            for difference in comparison.differences
-        ]
-        screen.table(("TABLE", "MISSING", "DIFFERENT", "EXTRA", "FIRST"), rows)
+        columns = (
+            Column("TABLE", lambda difference: difference.table, ALWAYS),
+            Column("MISSING", lambda difference: f"{difference.missing:,}", 8),
+            Column("DIFFERENT", lambda difference: f"{difference.other:,}", 8),
+            Column("EXTRA", lambda difference: f"{difference.surplus:,}", 7),
+            text_column("FIRST", lambda difference: difference.first, 6),
+        )
+        show_rows(screen, columns, comparison.differences)
     for problem in comparison.disorder:
-        screen.line(safe(problem))
+        screen.prose(safe(problem))
     if comparison.same and logs.intact:
         total = sum(table.rows for table in comparison.tables)
-        screen.line(f"Equal: {count_of(total, 'row')}, order kept, {logs} intact.")
+        screen.prose(f"Equal: {count_of(total, 'row')}, order kept, {logs} intact.")
 
 
 # ---------------------------------------------------------------- using the source again
@@ -329,9 +332,9 @@ def _reopen(args: argparse.Namespace) -> int:
     if args.json:
         screen.json({"store": shown, "moved_to": moved_to})
     elif moved_to:
-        screen.line(f"Reopened {shown}. It was moved to {safe(moved_to)}: do not let servers run on both.")
+        screen.prose(f"Reopened {shown}. It was moved to {safe(moved_to)}: do not let servers run on both.")
     else:
-        screen.line(f"{shown} was not moved; servers may start on it.")
+        screen.prose(f"{shown} was not moved; servers may start on it.")
     return OK
 
 

@@ -1,4 +1,4 @@
-"""`parley tenant create`: create a tenant on a server, with the operator's key."""
+"""`parley tenant create|list`: the tenants of a server, with the operator's key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
-from parley.cli.parts.remote import add_server_options, connection_of, show_result, without_none
+from parley.cli.parts.remote import (
+    add_server_options,
+    age_column,
+    connection_of,
+    field_column,
+    show_result,
+    show_table,
+    without_none,
+)
+from parley.cli.table import ALWAYS, Column, text_column
 
 if TYPE_CHECKING:
     import argparse
@@ -27,6 +36,21 @@ def _create(args: argparse.Namespace) -> int:
     return OK
 
 
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    add_server_options(parser, agent=False)
+
+
+def _list(args: argparse.Namespace) -> int:
+    tenants = connection_of(args, agent=False).get("tenants")
+    columns = (
+        Column("TENANT", field_column("id"), ALWAYS),
+        Column("AGE", age_column("created_at")),
+        text_column("NAME", field_column("name"), 8),
+    )
+    show_table(args, screen_of(args), tenants, columns, "No tenants.")
+    return OK
+
+
 COMMANDS = {
     "tenant create": Command(
         "Create a tenant, isolated from all others",
@@ -34,4 +58,5 @@ COMMANDS = {
         _create,
         ("parley tenant create acme --title 'Acme Ltd.'", "parley key create --kind admin --tenant acme"),
     ),
+    "tenant list": Command("List tenants", _add_list, _list, ("parley tenant list", "parley tenant list --json")),
 }

@@ -8,26 +8,23 @@ from typing import TYPE_CHECKING
 from parley.cli.command import Command, add_json, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import json_text
-from parley.domain.errors.errors import BadConfig, Invalid, NotFound, ParleyError, Unavailable
+from parley.domain.errors.errors import BadConfig, Conflict, Invalid, NotFound, ParleyError
 from parley.settings import data_directory, unknown_variables, without_password
 
 if TYPE_CHECKING:
     import argparse
-    import asyncio
     from ssl import SSLContext
 
     from parley.app.team.team import Team
     from parley.settings import Settings
-    from parley.surfaces.http.http1.listener import Listener
 
-_DRAIN_SECONDS = 10.0
 ADMIN_KEY_MIN_CHARS = 32
 _ADMIN_KEY_DIFFERENT_CHARS = 8
-# Open long polls are answered with "stopping" this long before the end.
-_ANSWER_BEFORE_END_SECONDS = 2.0
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    import argparse
+
     parser.add_argument("--port", default="", help="port to listen on; 0 for any free port (default: 8420)")
     parser.add_argument("--host", default="", help="address to listen on (default: 127.0.0.1, this machine only)")
     parser.add_argument("--data", default="", metavar="DIR", help="data directory (default: see parley config)")
@@ -57,6 +54,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--allow-root", action="store_true", help="allow running as root on an address that other machines can reach"
+    )
+    parser.add_argument(
+        "--new-admin-key", action="store_true", help="create one more admin key, if the others were lost, and save it"
+    )
+    parser.add_argument(
+        "--save",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="save a new admin key for commands and programs of this user (default: on this machine only, and not with "
+        "--json or --ephemeral)",
     )
     add_json(parser)
 
@@ -88,13 +95,38 @@ def _begin(args: argparse.Namespace) -> None:
     # A server runs long, unlike other commands. Each message allocates some hundred objects and keeps few of them.
     gc.set_threshold(5_000, 10, 10)
     gc.enable()
+    if args.new_admin_key and settings.admin_key:
+        source = settings.source_of("admin_key")
+        raise Invalid(f"--new-admin-key and {source} exclude each other", hint="leave one of them out")
     if args.ephemeral and settings.store:
         raise Invalid("--ephemeral and --store exclude each other", hint="leave one of them out")
     if args.ephemeral:
         with tempfile.TemporaryDirectory(prefix="parley-") as folder:
             _run(args, settings, folder, host, port, context)
     else:
-        _run(args, settings, data_directory(settings), host, port, context)
+        data = data_directory(settings)
+        try:
+            _run(args, settings, data, host, port, context)
+        except Conflict as error:
+            _name_running_server(error, settings, data)
+            raise
+
+
+def _name_running_server(error: Conflict, settings: Settings, data: str) -> None:
+    """Say where the server is that already runs on the data directory, as a saved login knows it."""
+    from contextlib import suppress
+
+    from parley.domain.directory.callers import KeyKind
+    from parley.login_wiring import login_file
+
+    with suppress(ParleyError):  # it is only a hint
+        saved = login_file(settings).load()
+        own = [login for login in saved.logins if login.data == data]
+        # The one in use, else the admin's.
+        own.sort(key=lambda login: (login.name != saved.current, login.kind != KeyKind.ADMIN))
+        login = own[0] if own else None
+        if login is not None and error.message.startswith("a server is running"):
+            error.hint = f'use it at {login.url} (context "{login.name}"), {error.hint}'
 
 
 def _port(settings: Settings) -> int:
@@ -162,6 +194,8 @@ def _run(
     import uvloop
 
     uvloop.run(_serve(args, settings, data, host, port, context))
+    if not args.json:
+        _write(["Stopped. Nothing that was acknowledged is lost."])
 
 
 async def _serve(
@@ -174,7 +208,9 @@ async def _serve(
     from parley import wiring
     from parley.app.team.directory import keys
     from parley.app.team.work import background
+    from parley.cli.server.stopping import shut_down
     from parley.domain.names import is_loopback
+    from parley.surfaces.console.loading import load_console
     from parley.surfaces.http import server
     from parley.surfaces.http.origins import LOCAL_NAMES
 
@@ -193,56 +229,26 @@ async def _serve(
             port,
             now=wiring.wall_time,
             monotonic=wiring.monotonic,
-            reach=server.Reach(names, args.behind_proxy, settings.trusted_proxies),
+            reach=server.Reach(names, args.behind_proxy, settings.trusted_proxies, context),
             limited=not is_loopback(host),
-            ssl=context,
+            pages=load_console,
         )
         opened.team.nodes.url = _url(context, host, listener.port)
         await background.heartbeat(opened.team)
         # Only once the server can be reached: a key that is created must be printed.
         admin_key = None if settings.admin_key else await keys.first_start(opened.team, "")
+        if args.new_admin_key and admin_key is None:
+            admin_key = await keys.add_operator_key(opened.team)
         opened.team.nodes.starting = False
         opened.outbound.avoid(listener.port, names - LOCAL_NAMES)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, opened.team.policies.look.set)
         jobs = [asyncio.ensure_future(job) for job in background.jobs(opened.team, opened.outbound)]
-        _print_address(args, opened.team.nodes.url, admin_key, data, settings.store)
+        await _print_address(args, settings, opened.team, admin_key, data)
         gc.freeze()  # what is loaded so far stays: the collector need not scan it again
         await stop.wait()
-        await _shut_down(opened.team, listener, jobs, int(settings.linger))
-
-
-async def _shut_down(team: Team, listener: Listener, jobs: list[asyncio.Task[None]], linger: int) -> None:
-    """Stop gracefully: hand leases to other nodes, report not ready, answer open requests."""
-    import asyncio
-    from contextlib import suppress
-
-    team.nodes.leaving = True
-    if team.nodes.nodes is not None:
-        await _cancel_jobs(jobs)
-        with suppress(ParleyError):  # then the other nodes notice it by the missing heartbeat
-            await team.nodes.leave()
-    if linger:
-        listener.leave()
-        await asyncio.sleep(linger)
-    team.tail.close()
-    last = asyncio.get_running_loop().call_later(
-        _DRAIN_SECONDS - _ANSWER_BEFORE_END_SECONDS, team.waits.fail, _stopping_error()
-    )
-    await listener.drain(_DRAIN_SECONDS)
-    last.cancel()
-    await _cancel_jobs(jobs)
-
-
-async def _cancel_jobs(jobs: list[asyncio.Task[None]]) -> None:
-    import asyncio
-
-    for job in jobs:
-        job.cancel()
-    await asyncio.gather(*jobs, return_exceptions=True)
-
-
-def _stopping_error() -> Unavailable:
-    return Unavailable("this server is stopping", hint="retry with the same idempotency key")
+        if not args.json and sys.stdout.isatty():
+            _write(["Stopping: open requests are answered first."])
+        await shut_down(opened.team, listener, jobs, linger=int(settings.linger))
 
 
 def _url(context: SSLContext | None, host: str, port: int) -> str:
@@ -250,20 +256,63 @@ def _url(context: SSLContext | None, host: str, port: int) -> str:
     return f"{'https' if context else 'http'}://{address}:{port}"
 
 
-def _print_address(args: argparse.Namespace, url: str, admin_key: str | None, data: str, store: str) -> None:
-    """Print the address of the server, and the admin key if one was created."""
+async def _print_address(
+    args: argparse.Namespace, settings: Settings, team: Team, admin_key: str | None, data: str
+) -> None:
+    """Print the address of the server, and what became of the admin key: saved, or shown this once."""
+    from parley.app.team.directory import keys
+    from parley.cli.parts.own_login import OwnLogin, describe_own_login, find_own_login, save_own_login, saved_keys
+    from parley.domain.logins import OwnServer
+
+    url, place = team.nodes.url, without_password(settings.store) or data
+    saves, own, is_valid = _saves_login(args, settings), OwnLogin(), True
+    if saves:
+        accepted = {key for key in saved_keys(settings, place) if await keys.find_valid(team, key)}
+        server = OwnServer(url, place, frozenset(accepted), shared=bool(settings.store))
+        if admin_key:
+            key = await keys.find_valid(team, admin_key)
+            own = save_own_login(settings, server, admin_key, key.id if key else "")
+        else:
+            own = find_own_login(settings, server)
+            is_valid = own.login is not None and await keys.find_valid(team, own.login.key) is not None
     if args.json:
         document = {"url": url, "admin_key": admin_key, "data": data}
-        lines = [json_text({**document, "store": without_password(store)} if store else document)]
-    else:
-        lines = [
-            f"Parley is up at {url}  (API: {url}/api/v1, documentation: {url}/docs)",
-            f"Data in {without_password(store) or data}",
-        ]
-        if admin_key:
-            lines += ["", f"  Admin key: {admin_key}  (save it; it is not shown again)", ""]
-            lines += [f"Try: export PARLEY_URL={url} PARLEY_KEY={admin_key}", "     parley intent create 'First steps'"]
-        lines.append("Stop with Ctrl-C.")
+        document |= {"context": own.login.name} if own.login else {}
+        _write([json_text({**document, "store": place} if settings.store else document)])
+        return
+    lines = [f"Parley is up at {url}", f"API: {url}/api/v1  Reference: {url}/docs", f"Data in {place}"]
+    if saves:
+        lines += describe_own_login(own, url, is_new=admin_key is not None, is_valid=is_valid)
+    if admin_key and own.login is None:
+        lines += ["", f"  Admin key: {admin_key}  (save it; it is not shown again)", ""]
+        lines += [f"Try: export PARLEY_URL={url} PARLEY_KEY={admin_key}", "     parley intent create 'First steps'"]
+    elif admin_key:
+        lines.append("Try: parley intent create 'First steps'")
+    lines.append(await _console_line(team, admin_key or (own.login.key if own.login else "")))
+    _write([*lines, "Stop with Ctrl-C."])
+
+
+async def _console_line(team: Team, secret: str) -> str:
+    """Where the pages are. On a terminal it is a link that signs in once; logs keep no secrets."""
+    from parley.app.team.directory import keys, sessions
+
+    key = await keys.find_valid(team, secret) if secret and sys.stdout.isatty() else None
+    if key is None:
+        return f"Console: {team.nodes.url}/console"
+    link = await sessions.issue_link_of(team, key)
+    return f"Console: {team.nodes.url}/console/login#once={link.secret} (once, within ten minutes)"
+
+
+def _saves_login(args: argparse.Namespace, settings: Settings) -> bool:
+    """Whether the admin key is saved for this user. Programs read it from --json, and what is ephemeral has no use."""
+    from parley.domain.names import is_loopback
+
+    if args.save is not None:
+        return bool(args.save)
+    return is_loopback(settings.host) and not args.json and not args.ephemeral
+
+
+def _write(lines: list[str]) -> None:
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()
 
@@ -276,6 +325,7 @@ COMMANDS = {
         (
             "parley up",
             "parley up --port 9000 --data ./team",
+            "parley up --new-admin-key",
             "parley up --ephemeral --json",
             "parley up --store postgresql://parley@db.example/parley --node a",
             "parley up --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem",

@@ -2,20 +2,22 @@
 
 active ──90 s of silence──> unhealthy ──300 s──> dead        a heartbeat leads back to active from either
    │  └──> draining ──its drain timeout──> deregistered      it has left, and may register anew
+   └──it says that it has stopped──> dead
 
-Unhealthy and dead say how long an agent has been silent. They are computed when somebody looks and never stored: its
-roles, channels, mail and open requests stay as they are until it is deregistered.
+Unhealthy and dead say that an agent is away: it has been silent for so long, or has said that it stops. They are
+computed when somebody looks, and change nothing: its roles, channels, mail and open requests stay as they are until it
+is deregistered.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from parley.domain.agents.party import UNKNOWN_ATTRIBUTES, Attributes
 from parley.domain.directory.callers import AgentStatus
-from parley.domain.record import Record
+from parley.domain.record import Record, changed
 from parley.domain.times import from_stamp, stamp
 
 V = TypeVar("V")
@@ -56,8 +58,22 @@ class AgentRecord(Record):
     heartbeats: Heartbeats = DEFAULT_HEARTBEATS
     drain_timeout_seconds: int | None = None
     draining_since: str = ""
+    # When it said that it has stopped; empty since its next heartbeat or registration.
+    stopped_at: str = ""
     # Set by an admin: the person it acts for, its org unit, what it may know.
     attributes: Attributes = UNKNOWN_ATTRIBUTES
+    # Set with each commit, see `decisive_version`; 0 in data of before 0.7.
+    decisive: int = 0
+
+    @property
+    def decisive_version(self) -> int:
+        """Decisions depend on whether it has left and on its attributes; not on heartbeats, load or capabilities."""
+        return self.decisive or self.version
+
+    def after(self, before: Record | None) -> Self:
+        version = self.version + 1
+        same = isinstance(before, AgentRecord) and (before.gone, before.attributes) == (self.gone, self.attributes)
+        return changed(self, version=version, decisive=before.decisive_version if before and same else version)
 
     @property
     def gone(self) -> bool:
@@ -99,6 +115,8 @@ def health(record: AgentRecord, now: str, since: str = "") -> AgentStatus:
         return record.status
     if record.due and record.due <= now:
         return AgentStatus.DEREGISTERED
+    if record.stopped_at:
+        return AgentStatus.DEAD
     settled = AgentStatus.DRAINING if record.status is AgentStatus.DRAINING else AgentStatus.ACTIVE
     if not record.last_heartbeat_at:
         return settled

@@ -52,4 +52,4 @@ PAIR_MARK = ","
 
 def pair_name(first: str, second: str) -> str:
     """The name of a pair of parties, in either order."""
-    return PAIR_MARK.join(sorted((first, second)))
+    return f"{first}{PAIR_MARK}{second}" if first <= second else f"{second}{PAIR_MARK}{first}"

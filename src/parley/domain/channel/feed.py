@@ -20,6 +20,13 @@ class FeedItem(NamedTuple):
     event: Event | None = None
     notice: Notice | None = None
 
+    @property
+    def size(self) -> int:
+        """The bytes of its content."""
+        if self.post is not None:
+            return len(self.post.payload) + len(self.post.metadata)
+        return len(self.event.document) if self.event is not None else 0
+
     @classmethod
     def of_post(cls, post: Post) -> FeedItem:
         return cls(post.position, post.intent_id, post.channel_id, post=post)

@@ -61,6 +61,8 @@ class Job(Record):
     position: int = UNSETTLED
     sender: str = ""
     channel_id: str = ""
+    # Whether it is a request: its sender waits for an answer.
+    asks: bool = False
     # To whom the rules let it go when it was posted; others may claim it only where no rule concerns them.
     eligible: tuple[str, ...] = ()
     expires_at: str = ""
@@ -125,6 +127,7 @@ def enqueue(tenant: str, posts: Iterable[Post]) -> tuple[tuple[Post, ...], tuple
                 position=UNSETTLED - place,
                 sender=post.sender,
                 channel_id=post.channel_id,
+                asks=post.pattern is Pattern.REQUEST,
                 eligible=post.recipients or (),
                 expires_at=post.expires_at,
                 queued_at=post.created_at,
@@ -146,6 +149,7 @@ def job_of(tenant: str, item: FeedItem, queue: str, now: str) -> Job:
         position=item.position,
         sender=item.post.sender if item.post is not None else "",
         channel_id=item.channel_id,
+        asks=item.post is not None and item.post.pattern is Pattern.REQUEST,
         expires_at=item.post.expires_at if item.post is not None else "",
         queued_at=source.created_at,
         changed_at=now,
@@ -153,12 +157,11 @@ def job_of(tenant: str, item: FeedItem, queue: str, now: str) -> Job:
 
 
 def claimed(job: Job, agent: str, lease: str, seconds: float, now: datetime, *, process: str = "") -> Job:
-    """The job in the hands of an agent. Whoever had it before has ended, or let its lease run out."""
+    """The job in the hands of an agent."""
     return replace(
-        job,
+        handed_on(job),
         state=JobState.CLAIMED,
         attempts=job.attempts + 1,
-        lost_readers=lost_readers(job),
         holder=agent,
         process=process,
         lease=lease,
@@ -169,16 +172,25 @@ def claimed(job: Job, agent: str, lease: str, seconds: float, now: datetime, *, 
     )
 
 
-def lost_readers(job: Job) -> int:
-    """How many readers it has cost when it is handed on now."""
-    return job.lost_readers + (job.state is JobState.CLAIMED)
+def handed_on(job: Job) -> Job:
+    """The job as it is taken from whoever has it now: that reader has ended, or let its lease run out."""
+    return replace(job, lost_readers=job.lost_readers + (job.state is JobState.CLAIMED))
 
 
 def why_dead(job: Job) -> str:
     """Why it must not be handed on once more; empty when it may be."""
-    if (lost := lost_readers(job)) >= LOST_READERS_MAX:
+    if (lost := handed_on(job).lost_readers) >= LOST_READERS_MAX:
         return f"its reader ended {lost} times"
     return f"it was claimed {job.attempts} times" if job.attempts >= ATTEMPTS_MAX else ""
+
+
+def failure_of(job: Job) -> tuple[str, str]:
+    """Why the request of a job that has ended gets no answer: the code and the text that its sender is told."""
+    if job.state is not JobState.DEAD:
+        return "no_answer", "its reader finished it without an answer"
+    if job.lost_readers >= LOST_READERS_MAX:
+        return "dead_letter", f"its reader ended {job.lost_readers} times"
+    return "dead_letter", f"its reader could not finish it, at attempt {job.attempts}"
 
 
 def check_lease(job: Job | None, agent: str, lease: str) -> Job:
@@ -214,8 +226,8 @@ def failed(job: Job, error: str, retry_in: float | None, now: datetime) -> Job:
 
 
 def buried(job: Job, error: str, now: datetime) -> Job:
-    """The job as a dead letter."""
-    return replace(_waiting(job, now), state=JobState.DEAD, lost_readers=lost_readers(job), error=error)
+    """The job as a dead letter. A handler that failed in good order has lost no reader: see `handed_on`."""
+    return replace(_waiting(job, now), state=JobState.DEAD, error=error)
 
 
 def retried(job: Job, now: datetime) -> Job:

@@ -83,8 +83,9 @@ class PostDraft(NamedTuple):
     body: dict[str, Any] | None = None
     # Of a response: the lease under which its request was claimed.
     lease: str = ""
-    # A request that nobody could answer is refused instead of waiting for somebody.
-    needs_responders: bool = False
+    # Whether it may wait for somebody who could get it: False refuses it at once when there is nobody. None: what is
+    # for an agent or a role may, as RFC-0021 has it; what is for one of a role only if the role was granted before.
+    wait_for_responders: bool | None = None
 
 
 class Post(NamedTuple):
@@ -112,17 +113,37 @@ class Post(NamedTuple):
     # Of a request: it accepts partial answers. Of a response: it is one. The metadata say so.
     partial: bool = False
 
+    def at_place(self, position: int, seq: int, created_at: str) -> Post:
+        """The message at its place. Every message gets one, and `_replace` takes three times as long."""
+        return tuple.__new__(Post, (*self[:8], created_at, *self[9:13], position, seq, *self[15:]))
+
+    def with_content(
+        self,
+        message_id: str,
+        payload: bytes,
+        metadata: bytes,
+        at: str,
+        expires_at: str,
+        exchange_id: str,
+        *,
+        partial: bool,
+    ) -> Post:
+        """Another message like this one."""
+        return Post._make(
+            (message_id, *self[1:6], payload, metadata, at, expires_at, *self[10:16], exchange_id, partial)
+        )
+
     @property
     def erased(self) -> bool:
         """Whether its content was erased."""
         return self.metadata == ERASED
 
     def over(self, now: str) -> bool:
-        """Whether it has expired: it is no longer delivered."""
+        """Whether its time has passed: it is neither delivered nor answered any more."""
         return self.state is PostState.EXPIRED or (self.expires_at != "" and self.expires_at <= now)
 
     def expired(self, now: str) -> bool:
-        """Whether it has ended unanswered."""
+        """Whether it has ended unanswered: it is no longer listed. An answered request stays in the history."""
         return self.state is PostState.EXPIRED or (self.over(now) and not self.answered)
 
     def visible_to(self, view: View) -> bool:
@@ -177,7 +198,9 @@ def place(  # noqa: PLR0913  # everything that the rule depends on, in one place
         advice = f": {CLOSED_ADVICE}" if channel.options.ttl_seconds is not None else ""
         raise ChannelClosed(f"the channel {channel.label} is closed{advice}")
     if not view.takes_part or not view.may_write:
-        raise NotMember("you may not write in this channel")
+        raise NotMember(
+            "you may not write in this channel", hint=f"ask {channel.created_by}, who created it, to let you in"
+        )
     answers = draft.pattern is Pattern.RESPONSE
     if answers:
         to = _recipient_of_answer(draft, request, request_state, channel, sender, at)
@@ -266,9 +289,19 @@ def _recipients(
     if to.startswith(ROLE_PREFIXES):
         return holders(role, channel, access, now, units, joined)
     if not reaches(channel, access, to, now, units.get(to, "")):
+        facts = {"to": to}
+        if channel.direct:
+            hint = f'ask it yourself: parley ask {to}, or in Python client.direct("{to}").ask(...)'
+            hint += "; then answer with what it says"
+            raise NotMember(f"{to} gets nothing from the direct channel of two other agents", hint=hint, facts=facts)
         if channel.policy is MemberPolicy.EXPLICIT:
-            raise NotMember(f"{to} is not a member of this channel")
-        raise NotMember(f"{to} is not on this intent", hint=f"let it in: parley intent assign {access.id} {to}")
+            hint = f'add it: PATCH /channels/{channel.id} {{"add_members": ["{to}"]}}, or in Python '
+            hint += f'client.update_channel("{channel.id}", add_members=["{to}"])'
+            raise NotMember(f"{to} is not a member of this channel", hint=hint, facts=facts)
+        hint = (
+            f'let it in: parley intent assign {access.id} {to}, or in Python client.assign_agent("{access.id}", "{to}")'
+        )
+        raise NotMember(f"{to} is not on this intent", hint=hint, facts=facts)
     return (to,)
 
 

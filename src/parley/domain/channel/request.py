@@ -89,6 +89,8 @@ class RequestState(Record):
     asked: tuple[str, ...] = ()
     # When it can be forgotten; empty: together with its channel.
     forget_at: str = ""
+    # The exchange that the request is part of.
+    exchange_id: str = ""
 
     @property
     def parent(self) -> str:
@@ -136,7 +138,26 @@ def new_state(tenant: str, request: Post, retention: timedelta) -> RequestState:
     """The state of a request to which nothing happened yet."""
     forget_at = stamp(from_stamp(request.expires_at) + retention) if request.expires_at else ""
     return RequestState(
-        id=request.id, tenant_id=tenant, channel_id=request.channel_id, asker=request.sender, forget_at=forget_at
+        id=request.id,
+        tenant_id=tenant,
+        channel_id=request.channel_id,
+        asker=request.sender,
+        forget_at=forget_at,
+        exchange_id=request.exchange_id,
+    )
+
+
+def evicted_request(state: RequestState, forward: Post) -> Post:
+    """A request that its channel has evicted, without its content: from its state and one that stands for it."""
+    by = tuple([forwarding.by for forwarding in state.forwards])
+    return forward._replace(
+        id=state.id,
+        sender=state.asker,
+        to=by[0] if by else "",
+        recipients=by,
+        payload=b"{}",
+        metadata=b"{}",
+        exchange_id=state.exchange_id,
     )
 
 

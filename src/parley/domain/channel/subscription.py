@@ -39,6 +39,8 @@ SCHEDULE = (
     timedelta(hours=24),
 )
 KEPT_ATTEMPTS = len(SCHEDULE)
+# Failed tries are counted by the hour, for a day.
+_COUNTED_HOURS = 24
 # For how long a replaced secret still signs beside the new one.
 OLD_SECRET_LASTS = timedelta(hours=24)
 # Subscriptions that follow an agent's registered endpoint are listed apart: they count against no quota.
@@ -101,6 +103,14 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FailedHour:
+    """How many tries failed within an hour, which is named by its beginning."""
+
+    hour: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription(Record):
     """An address to which the messages and events of an agent, or notices, are pushed.
 
@@ -131,6 +141,10 @@ class Subscription(Record):
     tries: int = 0
     next_try: str = ""
     attempts: tuple[Attempt, ...] = ()
+    # The result of the last test that somebody sent.
+    last_test: Attempt | None = None
+    # The hours of the last day in which tries failed, the oldest first.
+    failed_hours: tuple[FailedHour, ...] = ()
 
     @property
     def parent(self) -> str:
@@ -215,12 +229,31 @@ def is_mixed(event_types: tuple[str, ...]) -> bool:
     return any(_plain(event_type) in _NOTICES for event_type in event_types) and not is_about_notices(event_types)
 
 
+def failed_since_yesterday(subscription: Subscription, now: datetime) -> int:
+    """How many tries failed in the last 24 hours, to the hour."""
+    since = _hour(now - timedelta(hours=_COUNTED_HOURS))
+    return sum([failed.count for failed in subscription.failed_hours if failed.hour > since])
+
+
+def _hour(moment: datetime) -> str:
+    return stamp(moment.replace(minute=0, second=0, microsecond=0))
+
+
+def _with_failure(subscription: Subscription, now: datetime) -> Subscription:
+    hour, hours = _hour(now), subscription.failed_hours
+    count = hours[-1].count + 1 if hours and hours[-1].hour == hour else 1
+    earlier = [failed for failed in hours if failed.hour != hour]
+    failed_hours = (*earlier, FailedHour(hour=hour, count=count))[-_COUNTED_HOURS:]
+    return replace(subscription, failed_hours=failed_hours)
+
+
 def noted(subscription: Subscription, position: int, attempt: Attempt, now: datetime) -> Subscription:
     """The subscription after a try to push what is at `position`."""
     attempts = (*subscription.attempts, attempt)[-KEPT_ATTEMPTS:]
     tried = replace(subscription, attempts=attempts)
     if Answered(attempt.status, attempt.error).accepted:
         return replace(tried, cursor=max(position, tried.cursor), tries=0, next_try="")
+    tried = _with_failure(tried, now)
     if tried.state is not SubscriptionState.ACTIVE:
         return tried
     if attempt.error == LOOKUP_LATE:

@@ -53,6 +53,8 @@ class Timer(Record):
     code: str = ""
     reason: str = ""
     refused_at: str = ""
+    # After a limit kept it from being posted: when it is tried again.
+    retry_at: str = ""
 
     @property
     def parent(self) -> str:
@@ -61,8 +63,10 @@ class Timer(Record):
 
     @property
     def due(self) -> str:
-        """When it is posted; after a refusal, when it is forgotten."""
-        return stamp(from_stamp(self.refused_at) + timedelta(days=REFUSED_DAYS)) if self.code else self.deliver_at
+        """When it is posted, or tried again; after a refusal, when it is forgotten."""
+        if self.code:
+            return stamp(from_stamp(self.refused_at) + timedelta(days=REFUSED_DAYS))
+        return self.retry_at or self.deliver_at
 
 
 def check_moment(
@@ -82,6 +86,12 @@ def check_moment(
         problems.append(Problem("invalid", "expires_at", f"is more than {longest.days} days after deliver_at"))
     if problems:
         raise Invalid.because(problems)
+
+
+def postponed(timer: Timer, now: datetime, seconds: float) -> Timer:
+    """A timer that is tried again after so many seconds, or when its message expires: then its sender is told."""
+    retry_at = stamp(now + timedelta(seconds=seconds))
+    return replace(timer, retry_at=min(retry_at, timer.expires_at) if timer.expires_at else retry_at)
 
 
 def refused(timer: Timer, code: str, reason: str, at: str) -> Timer:

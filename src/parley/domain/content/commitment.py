@@ -10,6 +10,8 @@ deallocate). A word of the list that means something else, as the commit of a ve
 
 # No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import lru_cache
@@ -133,6 +135,61 @@ def keywords_in(texts: Iterable[str], extra: tuple[str, ...] = (), match: Match 
         small = "\n".join(texts).casefold()
         words.update([word for word in vocabulary.words if word.casefold() in small])
     return tuple([word for word in vocabulary.words if word in words]) if words else ()
+
+
+class KeywordPlace(NamedTuple):
+    """A commitment word in a text: where it begins, and how many characters it takes there, disguised or not."""
+
+    position: int
+    length: int
+    keyword: str
+
+
+# At most so many places are shown of one text.
+_PLACES_MAX = 50
+_GAPS = re.compile(r"[\s,;:!?\"]+")
+
+
+def places_of(text: str, keywords: Iterable[str]) -> list[KeywordPlace]:
+    """Where these words are in a text, in order. A word that only several texts together hold has no place in one."""
+    places: list[KeywordPlace] = []
+    for keyword in keywords:
+        places += _places_of_word(text, keyword, _PLACES_MAX - len(places))
+    return sorted(places)
+
+
+def _places_of_word(text: str, keyword: str, most: int) -> list[KeywordPlace]:
+    def holds(part: str) -> bool:
+        return keyword in keywords_in((part,), (keyword,))
+
+    # Where a part of the text may begin, and where it may end: a word is not cut.
+    gaps = [match.span() for match in _GAPS.finditer(text)]
+    starts = [0, *[end for _, end in gaps]]
+    ends = [*[start for start, _ in gaps], len(text)]
+    places: list[KeywordPlace] = []
+    first = 0
+    while first < len(ends) and len(places) < most:
+        # The shortest part from here on that holds it, then the shortest end of that part.
+        last = bisect_left(range(len(ends)), True, first, key=lambda at: holds(text[starts[first] : ends[at]]))
+        if last == len(ends):
+            break
+        begin = bisect_right(range(last + 1), False, first, key=lambda at: not holds(text[starts[at] : ends[last]])) - 1
+        places.append(_trimmed(text, starts[begin], ends[last], keyword, holds))
+        first = last + 1
+    if not places:
+        at = text.casefold().find(keyword.casefold())  # as a policy that looks for substrings finds it
+        if at >= 0 and len(text.casefold()) == len(text):
+            places.append(KeywordPlace(at, len(keyword), keyword))
+    return places
+
+
+def _trimmed(text: str, start: int, end: int, keyword: str, holds: Callable[[str], bool]) -> KeywordPlace:
+    """The place without signs around the word that do not belong to it."""
+    while start + 1 < end and not text[start].isalnum() and holds(text[start + 1 : end]):
+        start += 1
+    while end - 1 > start and not text[end - 1].isalnum() and holds(text[start : end - 1]):
+        end -= 1
+    return KeywordPlace(start, end - start, keyword)
 
 
 @lru_cache(256)  # policies are few, messages many

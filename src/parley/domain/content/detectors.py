@@ -7,7 +7,7 @@ then it looks closely. None of them does more than a fixed amount of work for ea
 # No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -29,7 +29,15 @@ PRIVATE_KEY = Detection("private_key", Classification.RESTRICTED)
 API_TOKEN = Detection("api_token", Classification.RESTRICTED)
 US_SSN = Detection("us_ssn", Classification.RESTRICTED)
 PASSWORD = Detection("password", Classification.RESTRICTED)
-_OWN = (PAYMENT_CARD, IBAN, US_SSN, PRIVATE_KEY, API_TOKEN, PASSWORD)
+_DESCRIPTIONS = {
+    PAYMENT_CARD: "a payment card number",
+    IBAN: "an IBAN",
+    US_SSN: "a US social security number",
+    PRIVATE_KEY: "a private key",
+    API_TOKEN: "an API token",
+    PASSWORD: "a password",
+}
+_OWN = tuple(_DESCRIPTIONS)
 
 
 class _Wanted(NamedTuple):
@@ -44,28 +52,49 @@ def findings(texts: Iterable[str], patterns: tuple[ContentPattern, ...] = ()) ->
     wanted = _compiled(patterns) if patterns else ()
     detections: set[Detection] = set()
     for text in texts:
+        if not text:
+            continue
         plain = folded(text)
-        detections.update(_found_in(plain, wanted))
         raw = plain.encode("ascii", "replace")
-        if _ENCODED.search(raw):
-            detections.update(_found_in(decoded(raw).decode("latin-1"), wanted))
+        has_long_run = _has_long_run(raw)
+        _add_found(detections, plain, raw, wanted, has_long_run=has_long_run)
+        if has_long_run:
+            hidden = decoded(raw).decode("latin-1")
+            raw = hidden.encode("ascii", "replace")
+            _add_found(detections, hidden, raw, wanted, has_long_run=_has_long_run(raw))
     if not detections:
         return ()
     order = dict.fromkeys((*_OWN, *[pattern.finding for pattern in wanted]))
     return tuple([detection for detection in order if detection in detections])
 
 
-# A token that is long enough to hold, in Base64 or hexadecimal, anything that is looked for.
-_ENCODED = re.compile(rb"[0-9A-Za-z+/_-]{14}")
+# A run of letters, digits and these signs that is long enough to hold, in Base64 or hexadecimal, what is looked
+# for. Keys and tokens have one, too: see `_TOKENS`.
+_RUN_CHARS = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+/_-"
+_RUN_OR_NOT = bytes([ord("x") if sign in _RUN_CHARS else ord(" ") for sign in range(256)])
+_LONG_RUN = b"x" * 14
 
 
-def _found_in(text: str, wanted: tuple[_Wanted, ...]) -> Iterator[Detection]:
-    yield from _own(text)
+def _has_long_run(raw: bytes) -> bool:
+    return _LONG_RUN in raw.translate(_RUN_OR_NOT)
+
+
+def _add_found(
+    detections: set[Detection], text: str, raw: bytes, wanted: tuple[_Wanted, ...], *, has_long_run: bool
+) -> None:
+    """Add what a text holds; `raw` is the text with a ? for everything that is not ASCII."""
+    _add_own(detections, text, raw, has_long_run=has_long_run)
     if wanted:
         small = text.lower()
         for pattern in wanted:
             if pattern.literal in small and pattern.shape.search(small):
-                yield pattern.finding
+                detections.add(pattern.finding)
+
+
+def describe_detections(detections: Iterable[Detection]) -> str:
+    """What was detected, for people: the kinds of content, and never the content."""
+    names = [_DESCRIPTIONS.get(detection, f'text like the pattern "{detection.name}"') for detection in detections]
+    return f"it contains {' and '.join(names)}"
 
 
 def level_with(declared: Classification, detections: tuple[Detection, ...]) -> Classification:
@@ -73,22 +102,23 @@ def level_with(declared: Classification, detections: tuple[Detection, ...]) -> C
     return highest(declared, *[detection.level for detection in detections])
 
 
-def _own(text: str) -> Iterator[Detection]:
-    digits = len(text.encode("ascii", "replace").translate(None, _NO_DIGIT))
-    if digits >= _CARD_DIGITS and _has_card(text):
-        yield PAYMENT_CARD
-    if digits >= _IBAN_DIGITS and _has_iban(text):
-        yield IBAN
-    if digits >= _SSN_DIGITS and _has_ssn(text):
-        yield US_SSN
+def _add_own(detections: set[Detection], text: str, raw: bytes, *, has_long_run: bool) -> None:
+    digits = len(raw.translate(None, _NO_DIGIT))
+    if digits >= _IBAN_DIGITS:
+        if digits >= _CARD_DIGITS and _has_card(text):
+            detections.add(PAYMENT_CARD)
+        if _has_iban(text):
+            detections.add(IBAN)
+        if digits >= _SSN_DIGITS and _has_ssn(text):
+            detections.add(US_SSN)
     if _PEM_BEGINS in text and _PEM.search(text):
-        yield PRIVATE_KEY
-    for prefix, shape in _TOKENS:
+        detections.add(PRIVATE_KEY)
+    for prefix, shape in _ALL_TOKENS if has_long_run else _PARTED_TOKENS:
         if prefix in text and shape.search(text):
-            yield API_TOKEN
+            detections.add(API_TOKEN)
             break
     if _has_password(text):
-        yield PASSWORD
+        detections.add(PASSWORD)
 
 
 # ---------------------------------------------------------------- numbers
@@ -252,41 +282,47 @@ def _has_ssn(text: str) -> bool:
 _PEM_BEGINS = "-----BEGIN"
 _PEM = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 
-# What each begins with, and its shape, up to where it can be nothing else: a bound for the work at every place.
-_TOKENS = tuple(
-    [
-        (prefix, re.compile(shape if prefix[0] == "." else rf"(?<![0-9A-Za-z]){shape}"))
-        for prefix, shape in (
-            ("AKIA", r"AKIA[0-9A-Z]{16}(?![0-9A-Za-z])"),
-            ("ASIA", r"ASIA[0-9A-Z]{16}(?![0-9A-Za-z])"),
-            ("gh", r"gh[oprsu]_[0-9A-Za-z]{36}"),
-            ("github_pat_", r"github_pat_[0-9A-Za-z_]{22}"),
-            ("glpat-", r"glpat-(?=[A-Za-z_-]{0,19}[0-9])[0-9A-Za-z_-]{20}"),
-            ("xox", r"xox[a-z]-[0-9A-Za-z-]{10}"),
-            ("AIza", r"AIza[0-9A-Za-z_-]{35}"),
-            ("sk-", r"sk-(?=[A-Za-z_-]{0,60}+[0-9])[0-9A-Za-z_-]{20}"),
-            ("k_live_", r"[rs]k_live_[0-9A-Za-z]{16}"),
-            ("k_test_", r"[rs]k_test_[0-9A-Za-z]{16}"),
-            ("npm_", r"npm_[0-9A-Za-z]{36}"),
-            ("pypi-", r"pypi-[0-9A-Za-z_-]{50}"),
-            ("hf_", r"hf_[0-9A-Za-z]{34}"),
-            # Our own: 32 random bytes.
-            ("pk_", r"pk_(?=[0-9a-z_-]{0,39}[A-Z])(?=[A-Za-z_-]{0,39}[0-9])[0-9A-Za-z_-]{40}"),
-            ("whsec_", r"whsec_[0-9A-Za-z+/]{32}"),
-            # In the second part of three, behind a point: the first may be long.
-            (".eyJ", r"(?<=[0-9A-Za-z_-]{8})\.eyJ[0-9A-Za-z_-]{5,}+\.[0-9A-Za-z_-]{4}"),
-            ("earer", r"[Bb]earer[ \t](?=[A-Za-z._~+/=-]{0,60}+[0-9])[0-9A-Za-z._~+/=-]{16}"),
-            ("BEARER", r"BEARER[ \t](?=[A-Za-z._~+/=-]{0,60}+[0-9])[0-9A-Za-z._~+/=-]{16}"),
-        )
-    ]
+
+def _token_shapes(*shapes: tuple[str, str]) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """What each begins with, and its shape, up to where it can be nothing else: a bound for the work at every place."""
+    return tuple(
+        [(prefix, re.compile(shape if prefix[0] == "." else rf"(?<![0-9A-Za-z]){shape}")) for prefix, shape in shapes]
+    )
+
+
+# Each of these is one long run.
+_TOKENS = _token_shapes(
+    ("AKIA", r"AKIA[0-9A-Z]{16}(?![0-9A-Za-z])"),
+    ("ASIA", r"ASIA[0-9A-Z]{16}(?![0-9A-Za-z])"),
+    ("gh", r"gh[oprsu]_[0-9A-Za-z]{36}"),
+    ("github_pat_", r"github_pat_[0-9A-Za-z_]{22}"),
+    ("glpat-", r"glpat-(?=[A-Za-z_-]{0,19}[0-9])[0-9A-Za-z_-]{20}"),
+    ("xox", r"xox[a-z]-[0-9A-Za-z-]{10}"),
+    ("AIza", r"AIza[0-9A-Za-z_-]{35}"),
+    ("sk-", r"sk-(?=[A-Za-z_-]{0,60}+[0-9])[0-9A-Za-z_-]{20}"),
+    ("k_live_", r"[rs]k_live_[0-9A-Za-z]{16}"),
+    ("k_test_", r"[rs]k_test_[0-9A-Za-z]{16}"),
+    ("npm_", r"npm_[0-9A-Za-z]{36}"),
+    ("pypi-", r"pypi-[0-9A-Za-z_-]{50}"),
+    ("hf_", r"hf_[0-9A-Za-z]{34}"),
+    # Our own: 32 random bytes.
+    ("pk_", r"pk_(?=[0-9a-z_-]{0,39}[A-Z])(?=[A-Za-z_-]{0,39}[0-9])[0-9A-Za-z_-]{40}"),
+    ("whsec_", r"whsec_[0-9A-Za-z+/]{32}"),
 )
+# These have points, spaces or other signs in them.
+_PARTED_TOKENS = _token_shapes(
+    # In the second part of three, behind a point: the first may be long.
+    (".eyJ", r"(?<=[0-9A-Za-z_-]{8})\.eyJ[0-9A-Za-z_-]{5,}+\.[0-9A-Za-z_-]{4}"),
+    ("earer", r"[Bb]earer[ \t](?=[A-Za-z._~+/=-]{0,60}+[0-9])[0-9A-Za-z._~+/=-]{16}"),
+    ("BEARER", r"BEARER[ \t](?=[A-Za-z._~+/=-]{0,60}+[0-9])[0-9A-Za-z._~+/=-]{16}"),
+)
+_ALL_TOKENS = _TOKENS + _PARTED_TOKENS
 # The name, and a value with a digit in it: prose and the names of variables have none, placeholders begin otherwise.
 _PASSWORD = re.compile(
     r"(?:passw(?:or)?d|passphrase|pwd)[\"']?\s{0,2}[:=]\s{0,2}[\"']?(?=[^\s\"',;0-9]{0,40}[0-9])"
     r"[^\s\"'<>{}$*\[\]();,\\|/.][^\s\"'<>{}$*\[\]();,\\|]{5}"
     r"|(?:api|access|secret)[_-]?key[\"']?\s{0,2}[:=]\s{0,2}[\"']?(?=[A-Za-z+/_-]{0,40}[0-9])[0-9A-Za-z+/_-]{16}"
 )
-_NAMES = ("passw", "passphrase", "pwd", "key")
 # In a URL: scheme://user:password@host.
 _CREDENTIALS = re.compile(r"://[^\s/:@\"'<>{}$\[\]]{1,64}:(?![*.])[^\s/@\"'<>{}$\[\]]{1,128}@[0-9A-Za-z\[]")
 
@@ -297,7 +333,14 @@ def _has_password(text: str) -> bool:
     if ":" not in text and "=" not in text:
         return False
     small = text.lower()
-    return any(name in small for name in _NAMES) and _PASSWORD.search(small) is not None
+    return _may_name_password(small) and _PASSWORD.search(small) is not None
+
+
+def _may_name_password(small: str) -> bool:
+    """Whether a text in small letters has one of the names in `_PASSWORD`."""
+    if "pwd" in small or ("pass" in small and ("passw" in small or "passphrase" in small)):
+        return True
+    return "key" in small and ("api" in small or "access" in small or "secret" in small)
 
 
 # ---------------------------------------------------------------- a policy's own

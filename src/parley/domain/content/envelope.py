@@ -132,8 +132,10 @@ class Wishes(NamedTuple):
     @property
     def declared(self) -> Classification:
         """The level that the sender declares; declared twice, the higher one counts."""
-        levels = (self.classification, self.envelope.classification if self.envelope else None)
-        return highest(*[level for level in levels if level is not None] or [DEFAULT_LEVEL])
+        if self.envelope is None:
+            return self.classification or DEFAULT_LEVEL
+        claimed = self.envelope.classification
+        return claimed if self.classification is None else highest(claimed, self.classification)
 
     @property
     def named_conversation(self) -> str:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 # Control, format, private use, surrogate, unassigned: none of them has a shape of its own.
 _SHAPELESS = frozenset({"Cc", "Cf", "Co", "Cs", "Cn"})
 # Spaces and letters that look like nothing, and marks that choose how the character before them looks.
-_BLANK = frozenset("\u00ad\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_BLANK = frozenset("\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U00016fe4\U0001d159")
 _PLAIN = frozenset("\n\t")
 
 

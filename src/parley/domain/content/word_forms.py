@@ -76,7 +76,8 @@ def words_in(texts: Iterable[str], vocabulary: Vocabulary) -> set[str]:
     """Which words these texts hold in any of their forms."""
     words: set[str] = set()
     for text in texts:
-        _look(text, vocabulary, words)
+        if text:
+            _look(text, vocabulary, words)
     return words
 
 
@@ -136,7 +137,7 @@ _LEET = _table(a="4@", b="8", e="3", g="9", i="1", o="0", s="5$", t="7")
 # And those that are more often something else; the last are money, see `_MONEY`.
 _MORE_LEET = _table(a="4@", b="86", c="(<\x1d", e="3\x1a", g="9", i="1!|\x1b", o="0", s="5$", t="7+", y="\x1e")
 _MONEY = {ord("\u20ac"): "\x1a", ord("\u00a3"): "\x1b", ord("\u00a2"): "\x1d", ord("\u00a5"): "\x1e"}
-_ODD = re.compile(rb"[!|(<6+\x1a-\x1e]")
+_ODD = b"!|(<6+\x1a\x1b\x1c\x1d\x1e"
 _NO_LETTER = bytes([sign for sign in range(256) if _LEET[sign] == ord(" ")])
 _NOT_A_LETTER = bytes([sign for sign in range(256) if _LETTERS[sign] == ord(" ")])
 _NOT_EVEN_ODD = bytes([sign for sign in range(256) if _MORE_LEET[sign] == ord(" ")])
@@ -193,15 +194,16 @@ def _look(text: str, vocabulary: Vocabulary, words: set[str]) -> None:
 
 def _may_hold(raw: bytes, vocabulary: Vocabulary) -> bool:
     """Whether the beginning of a word is among the letters of a text, with or without signs that stand for letters."""
-    seen = {raw.translate(_LETTERS, _NOT_A_LETTER), raw.translate(_LEET, _NO_LETTER)}
-    if _ODD.search(raw):
-        seen.add(raw.translate(_MORE_LEET, _NOT_EVEN_ODD))
-    for letters in seen:
-        text = letters.decode("ascii")
-        for stem in vocabulary.stems:
-            if stem in text:
-                return True
-    return False
+    letters = raw.translate(_LETTERS, _NOT_A_LETTER)
+    if any(map(letters.decode("ascii").__contains__, vocabulary.stems)):
+        return True
+    leet = raw.translate(_LEET, _NO_LETTER)
+    # Most texts have no sign that stands for a letter.
+    if len(leet) != len(letters) and any(map(leet.decode("ascii").__contains__, vocabulary.stems)):
+        return True
+    if len(raw.translate(None, _ODD)) == len(raw):
+        return False
+    return any(map(raw.translate(_MORE_LEET, _NOT_EVEN_ODD).decode("ascii").__contains__, vocabulary.stems))
 
 
 def _look_behind(text: str, vocabulary: Vocabulary, words: set[str]) -> None:

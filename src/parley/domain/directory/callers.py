@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from parley.domain.errors.errors import BadAgentName, Invalid, Problem
 from parley.domain.errors.team import WrongSender
 from parley.domain.hashes import digest
-from parley.domain.names import agent_name, is_name
+from parley.domain.names import agent_name, is_name, near_misses, suggestion
 from parley.domain.record import UNSETTLED, Record
 
 DEFAULT_TENANT = "default"
@@ -28,18 +29,26 @@ TENANT_MARK = "@"
 SECRET_PREFIX = "pk_"  # noqa: S105  # the part that is not secret
 
 
+# Renders the answer of a call, its status and content, from the posts of its commit at their places, and its records.
+RenderAnswer = Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[int, bytes]]
+
+
 def key_digest(secret: str) -> str:
     """What is kept of a key."""
     return digest(secret.encode("utf-8", "surrogateescape"))
 
 
 class KeyKind(StrEnum):
-    """What a key may do: speak as one agent, for any agent of its tenant, as a person, or rule the tenant."""
+    """What a key may do: speak as one agent, for any agent of its tenant, as a person, rule the tenant, or audit it.
+
+    An auditor's key reads what its commands need, and no content of messages; it writes nothing.
+    """
 
     AGENT = "agent"
     SERVICE = "service"
     HUMAN = "human"
     ADMIN = "admin"
+    AUDITOR = "auditor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +117,12 @@ class Caller(NamedTuple):
     operator: bool = False
     # The use of the request's idempotency key, stored with what the request writes.
     saved: Saved | None = None
+    # Renders the answer from the messages and records that the request writes: it is stored in their commit.
+    answer: RenderAnswer | None = None
     # The trace that this call is part of.
     trace_id: str = ""
+    # The sign-in that this call belongs to: what it does ends with that.
+    session: str = ""
 
     @classmethod
     def system(cls, tenant: str) -> Caller:
@@ -118,8 +131,8 @@ class Caller(NamedTuple):
 
     @property
     def all_seeing(self) -> bool:
-        """A key of the whole tenant, used without naming an agent."""
-        return not self.agent and self.kind in (KeyKind.SERVICE, KeyKind.ADMIN)
+        """A key of the whole tenant, used without naming an agent. Each operation says whether it may use it."""
+        return not self.agent and self.kind in (KeyKind.SERVICE, KeyKind.ADMIN, KeyKind.AUDITOR)
 
     @property
     def actor(self) -> str:
@@ -158,6 +171,11 @@ def address(text: str) -> str:
         if not is_name(role_of(text)):
             raise Invalid("to: the role is not a valid name", problems=(Problem("bad_name", "to", "not a role"),))
         return text
+    prefix, colon, role = text.partition(":")
+    if colon and is_name(role) and is_name(prefix):
+        meant = near_misses(f"{prefix}:", ROLE_PREFIXES, 1)
+        if meant:
+            raise BadAgentName(f"{text!r} is not a valid address", hint=suggestion([f"{meant[0]}{role}"]))
     return party_name(text)
 
 
@@ -225,7 +243,10 @@ def ids_created(text: str) -> tuple[str, ...]:
 
 
 class Saved(NamedTuple):
-    """That an idempotency key was used, and for what. `made` tells one use from another, `answer` comes after it."""
+    """That an idempotency key was used, and for what. `made` tells one use from another.
+
+    An answer that follows from what the call wrote is stored with the use, another one after it.
+    """
 
     scope: str
     fingerprint: str

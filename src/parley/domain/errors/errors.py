@@ -51,7 +51,10 @@ message. A code never changes its meaning.
 # No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 from collections.abc import Mapping
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Self
 
 NOTHING: Mapping[str, object] = {}
 
@@ -67,8 +70,13 @@ class Problem(NamedTuple):
         return f"{self.field}: {self.detail}" if self.field else self.detail
 
 
+Problem.__module__ = "parley"
+
+
 class ParleyError(Exception):
     """Something went wrong inside Parley."""
+
+    __module__ = "parley"
 
     code: str = "internal"
 
@@ -87,7 +95,7 @@ class ParleyError(Exception):
         super().__init__(self.message)
 
     @classmethod
-    def because(cls, problems: list[Problem]) -> Self:
+    def because(cls, problems: list[Problem]) -> "Self":
         """One error that names everything that is wrong at once."""
         return cls("; ".join(str(problem) for problem in problems), problems=tuple(problems))
 
@@ -97,6 +105,8 @@ class ParleyError(Exception):
 
 class Invalid(ParleyError):
     """What was given cannot be accepted."""
+
+    __module__ = "parley"
 
     code = "invalid"
 
@@ -109,6 +119,8 @@ class BadName(Invalid):
 
 class BadAgentName(BadName):
     """The agent name is not allowed."""
+
+    __module__ = "parley"
 
     code = "bad_agent_name"
 
@@ -230,16 +242,20 @@ class BadConfig(Invalid):
 class NotFound(ParleyError):
     """There is no such thing."""
 
+    __module__ = "parley"
+
     code = "not_found"
 
     @classmethod
-    def no_such(cls, thing: str, hint: str = "") -> Self:
+    def no_such(cls, thing: str, hint: str = "", **facts: object) -> "Self":
         """An error that says what was not found as a fact, too: clients must not have to read the message."""
-        return cls(f"no such {thing}", hint=hint, facts={"missing": thing})
+        return cls(f"no such {thing}", hint=hint, facts={"missing": thing, **facts})
 
 
 class UnknownProject(NotFound):
     """There is no such project."""
+
+    __module__ = "parley"
 
     code = "unknown_project"
 
@@ -247,11 +263,15 @@ class UnknownProject(NotFound):
 class UnknownAgent(NotFound):
     """There is no such agent in this project."""
 
+    __module__ = "parley"
+
     code = "unknown_agent"
 
 
 class UnknownMessage(NotFound):
     """There is no such message."""
+
+    __module__ = "parley"
 
     code = "unknown_message"
 
@@ -264,6 +284,8 @@ class UnknownSender(NotFound):
 
 class Conflict(ParleyError):
     """The state does not allow it."""
+
+    __module__ = "parley"
 
     code = "conflict"
 
@@ -301,11 +323,15 @@ class AlreadyClaimed(Conflict):
 class LeaseLost(Conflict):
     """The lease ran out and the message went to another reader."""
 
+    __module__ = "parley"
+
     code = "lease_lost"
 
 
 class Ambiguous(Conflict):
     """More than one message fits."""
+
+    __module__ = "parley"
 
     code = "ambiguous"
 
@@ -313,11 +339,15 @@ class Ambiguous(Conflict):
 class Forbidden(ParleyError):
     """This is not allowed."""
 
+    __module__ = "parley"
+
     code = "forbidden"
 
 
 class Undelivered(ParleyError):
     """Some recipients did not get the message."""
+
+    __module__ = "parley"
 
     code = "undelivered"
     # What became of the draft, recipient by recipient.
@@ -326,6 +356,8 @@ class Undelivered(ParleyError):
 
 class Unavailable(ParleyError):
     """The storage cannot do this now."""
+
+    __module__ = "parley"
 
     code = "unavailable"
 

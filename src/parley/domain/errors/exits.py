@@ -67,7 +67,7 @@ def exit_codes() -> tuple[tuple[type[ParleyError], int, str], ...]:
         (Unauthorized, 6, "the key is missing or not valid"),
         (Unavailable, 7, "disk or inbox full, storage error, or server not reachable; retry later"),
         (RateLimited, 7, "too many requests; retry later"),
-        (AskTimeout, 8, "the question was not answered in time"),
+        (AskTimeout, 8, "the question was not answered, or the message has not come as far as `--until` says, in time"),
         (MessageHeld, HELD, "the message is held for approval and is sent when a person approves it"),
         (WorkflowTimedOut, 11, "the workflow timed out"),
         (WorkflowAbandoned, 12, "the intent of the workflow was abandoned by someone else"),

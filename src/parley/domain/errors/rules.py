@@ -64,6 +64,8 @@ class PolicyInvalid(Invalid):
 class Denied(Forbidden):
     """The rules say no."""
 
+    __module__ = "parley"
+
     code = "denied"
 
 
@@ -130,6 +132,8 @@ class LoopDetected(Denied):
 class Suspended(Denied):
     """Somebody has stopped this."""
 
+    __module__ = "parley"
+
     code = "suspended"
 
 
@@ -184,11 +188,15 @@ class RoundMismatch(Conflict):
 class ApprovalStale(Conflict):
     """What would be sent is no longer what was shown."""
 
+    __module__ = "parley"
+
     code = "approval_stale"
 
 
 class ApprovalDecided(Conflict):
     """This was decided before."""
+
+    __module__ = "parley"
 
     code = "approval_decided"
 
@@ -225,6 +233,8 @@ class PolicyUnavailable(Unavailable):
 
 class MessageHeld(ParleyError):
     """The message waits for a person."""
+
+    __module__ = "parley"
 
     code = "held"
 

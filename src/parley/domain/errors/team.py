@@ -113,11 +113,15 @@ class PayloadInvalid(Invalid):
 class NameTaken(Conflict):
     """The name is taken."""
 
+    __module__ = "parley"
+
     code = "name_taken"
 
 
 class VersionMismatch(Conflict):
     """It has changed meanwhile."""
+
+    __module__ = "parley"
 
     code = "version_mismatch"
 
@@ -127,6 +131,8 @@ CLOSED_ADVICE = "use another name, or delete the channel with its messages to us
 
 class ChannelClosed(Conflict):
     """The channel is closed."""
+
+    __module__ = "parley"
 
     code = "channel_closed"
 
@@ -188,6 +194,8 @@ class BadTransition(Conflict):
 class CircularWait(Conflict):
     """These agents would wait for each other."""
 
+    __module__ = "parley"
+
     code = "circular_wait"
 
 
@@ -200,11 +208,15 @@ class AgentDeparted(Conflict):
 class BookmarkTaken(Conflict):
     """Another process has taken over this agent's bookmark."""
 
+    __module__ = "parley"
+
     code = "bookmark_taken"
 
 
 class QuotaExceeded(Conflict):
     """There are as many as there may be."""
+
+    __module__ = "parley"
 
     code = "quota_exceeded"
 
@@ -212,11 +224,15 @@ class QuotaExceeded(Conflict):
 class Gone(ParleyError):
     """It is no longer there."""
 
+    __module__ = "parley"
+
     code = "gone"
 
 
 class CursorEvicted(Gone):
     """Messages after this cursor are no longer kept."""
+
+    __module__ = "parley"
 
     code = "cursor_evicted"
 
@@ -224,11 +240,15 @@ class CursorEvicted(Gone):
 class AgentGone(Gone):
     """The agent has left."""
 
+    __module__ = "parley"
+
     code = "agent_gone"
 
 
 class Unauthorized(ParleyError):
     """A valid key is needed."""
+
+    __module__ = "parley"
 
     code = "unauthorized"
 
@@ -242,11 +262,15 @@ class VersionRequired(ParleyError):
 class RateLimited(ParleyError):
     """Too many requests."""
 
+    __module__ = "parley"
+
     code = "rate_limited"
 
 
 class NoResponders(NotFound):
     """Nobody is there who could answer."""
+
+    __module__ = "parley"
 
     code = "no_responders"
 
@@ -254,17 +278,23 @@ class NoResponders(NotFound):
 class AskTimeout(ParleyError, TimeoutError):
     """Nobody answered in time."""
 
+    __module__ = "parley"
+
     code = "ask_timeout"
 
 
 class AskEnded(AskTimeout):
     """Nobody will answer: the asked agent has left, or the channel was closed."""
 
+    __module__ = "parley"
+
     code = "ask_ended"
 
 
 class AgentFailed(ParleyError):
     """The agent that was asked could not answer."""
+
+    __module__ = "parley"
 
     # The class's code is only a default: an instance has the code of the answer, such as `handler_failed`.
     code = "agent_failed"
@@ -297,6 +327,8 @@ class NotAsker(Forbidden):
 
 class NotMember(Forbidden):
     """Only members of the channel may do this."""
+
+    __module__ = "parley"
 
     code = "not_member"
 

@@ -17,6 +17,8 @@ from parley.domain.errors.errors import Conflict, Invalid, ParleyError
 class WorkflowInvalid(Invalid):
     """The workflow cannot be run as it is written."""
 
+    __module__ = "parley"
+
     code = "workflow_invalid"
 
 
@@ -29,11 +31,15 @@ class WorkflowUnsupported(WorkflowInvalid):
 class WorkflowRunning(Conflict):
     """Another process runs the workflow."""
 
+    __module__ = "parley"
+
     code = "workflow_running"
 
 
 class WorkflowFailed(ParleyError):
     """A step of the workflow failed."""
+
+    __module__ = "parley"
 
     code = "workflow_failed"
 
@@ -41,10 +47,14 @@ class WorkflowFailed(ParleyError):
 class WorkflowTimedOut(WorkflowFailed):
     """The workflow did not end in time."""
 
+    __module__ = "parley"
+
     code = "workflow_timed_out"
 
 
 class WorkflowAbandoned(WorkflowFailed):
     """The workflow's intent was given up."""
+
+    __module__ = "parley"
 
     code = "workflow_abandoned"

@@ -197,6 +197,15 @@ def deciders_of(approval: Approval, approvers: tuple[str, ...], *, self_approval
     return tuple([user for user in dict.fromkeys((*own, *others)) if user not in ("", NOBODY)])
 
 
+def decisions_of(approval: Approval) -> tuple[Decision, ...]:
+    """The decisions that are possible now, whoever makes them. What is over a limit is not released."""
+    if not approval.pending:
+        return ()
+    if approval.draft is None:
+        return (Decision.REJECT,)
+    return (Decision.REJECT, Decision.ANSWER) if approval.cause in LIMITS else tuple(Decision)
+
+
 def handed_over(approval: Approval, user: str) -> Approval:
     """The approval for the person whom its agent acts for from now on, who has not been told of it yet."""
     return replace(approval, user=user, told_at="", reminded_at="", mail_again="")

@@ -15,8 +15,10 @@ reply where no reply is needed: that takes a round, and the exchange stays resol
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from parley.domain.agents.party import pair_name
@@ -26,7 +28,7 @@ from parley.domain.errors.rules import ExchangeClosed, ExchangeExpired, NoReplyN
 from parley.domain.record import Record, changed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from parley.domain.content.classification import DataItem, Withheld
 
@@ -69,6 +71,8 @@ class Turn:
     summary: str
     shared: tuple[DataShared, ...] = ()
     withheld: tuple[DataWithheld, ...] = ()
+    # The person who wrote it in place of the sender; empty when the sender did.
+    person: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,14 +146,17 @@ def conversation_of(exchange_id: str) -> str:
     return f"conv{exchange_id.removeprefix('exch')}"
 
 
-def chain_length(mine: Exchange | None, others: Iterable[Exchange], sender: str) -> int:
+def chain_length(mine: Exchange | None, others: Collection[Exchange], sender: str) -> int:
     """How many exchanges a message is away from where its conversation began.
 
     Going to and fro between two is counted by rounds. Here counts what one of them carries on to a third: it follows
     from what was said to the sender by somebody else, whatever the sender replied, so a circle of agents counts on.
     """
+    hops = mine.hops if mine is not None else 1
+    if not others:
+        return hops
     heard = [exchange.hops + 1 for exchange in others if any(turn.sender != sender for turn in exchange.transcript)]
-    return max([1, *heard, mine.hops if mine else 1])
+    return max([hops, *heard])
 
 
 def heard_by(exchange: Exchange, agents: Iterable[str]) -> Exchange:
@@ -178,10 +185,30 @@ def overlaps(mine: Exchange, other: Exchange) -> bool:
     return same and (is_group(mine.responder) or is_group(other.responder))
 
 
-def caught_up(mine: Exchange, others: Iterable[Exchange]) -> Exchange:
+def caught_up(mine: Exchange, others: Collection[Exchange]) -> Exchange:
     """The exchange with the rounds that were taken by another address: by a role, or everyone, nobody gets more."""
+    if not others:
+        return mine
     used = max([other.current_round for other in others if overlaps(mine, other)], default=0)
     return mine if used <= mine.current_round else replace(mine, current_round=used)
+
+
+# What differs between two exchanges whose next messages are decided alike: their names, their times and what was said.
+_OWN_FIELDS = {"id", "tenant_id", "version", "conversation_id", "transcript", "started_at", "expires_at"}
+
+
+@cache
+def _shape() -> Callable[[Exchange], tuple[Any, ...]]:
+    return attrgetter(*[field.name for field in fields(Exchange) if field.name not in _OWN_FIELDS])
+
+
+def shape_of(exchange: Exchange) -> tuple[Any, ...]:
+    """All that a decision about the next message depends on, beside whether the exchange has expired.
+
+    Of its messages that is who took which round, and never what they say.
+    """
+    turns = [(turn.round, turn.sender, turn.shared, turn.withheld, turn.person) for turn in exchange.transcript]
+    return (*_shape()(exchange), *turns)
 
 
 def check_open(exchange: Exchange, sender: str, now: str, *, human: bool = False) -> None:
@@ -238,6 +265,15 @@ def with_data(exchange: Exchange, shared: tuple[DataItem, ...], withheld: tuple[
         withheld=tuple(dict.fromkeys((*last.withheld, *_withheld(withheld)))),
     )
     return replace(exchange, transcript=(*exchange.transcript[:-1], last))
+
+
+def with_person(exchange: Exchange, number: int, sender: str, person: str) -> Exchange:
+    """The exchange whose message of this round and sender was written by a person in the sender's place."""
+    turns = [
+        replace(turn, person=person) if (turn.round, turn.sender) == (number, sender) else turn
+        for turn in exchange.transcript
+    ]
+    return replace(exchange, transcript=tuple(turns))
 
 
 def with_denied_data(exchange: Exchange, sender: str, withheld: tuple[Withheld, ...]) -> Exchange:
@@ -309,10 +345,17 @@ def summary_of(body: object) -> str:
     """A body in one line of at most 200 characters; what would break the line, or hide, is spelled out."""
     text = body if isinstance(body, str) else ""
     if isinstance(body, dict):
-        text = next((body[key] for key in _TELLING if isinstance(body.get(key), str) and body[key]), "")
-        text = text or ", ".join(f"{key}: {_brief(value)}" for key, value in body.items())
+        text = _telling_text(body) or ", ".join(f"{key}: {_brief(value)}" for key, value in body.items())
     line = text[: SUMMARY_CHARS * 2] if text.isascii() and text.isprintable() else _visible(text[: SUMMARY_CHARS * 2])
     return line if len(line) <= SUMMARY_CHARS else line[: SUMMARY_CHARS - 1] + "…"
+
+
+def _telling_text(body: dict[str, Any]) -> str:
+    for key in _TELLING:
+        text = body.get(key)
+        if isinstance(text, str) and text:
+            return text
+    return ""
 
 
 def _brief(value: object) -> str:

@@ -18,6 +18,9 @@ from parley.domain.errors.errors import AlreadyClaimed, Invalid, LeaseLost
 from parley.domain.message.message import GOES_FIRST
 from parley.domain.times import Instant, format_time
 
+# Between a token and its holder.
+_HOLDER_MARK = "@"
+
 
 class Status(StrEnum):
     """Where a delivery stands."""
@@ -41,13 +44,19 @@ class DeliveryKey(NamedTuple):
 class Lease(NamedTuple):
     """A claim that outlives its process: the holder of `token` owns the message until the deadline.
 
-    A claim without a deadline (`until_uptime` is None) lasts as long as its owner holds the file's lock.
+    A claim without a deadline (`until_uptime` is None) lasts as long as its owner holds the file's lock. A token
+    may end in the mark of the agent's process that holds it; then the claim ends with that process, too.
     """
 
     token: str
     until: str
     boot: str
     until_uptime: float | None
+
+    @property
+    def holder(self) -> str:
+        """The mark of the process that holds the claim, "" where it is unknown."""
+        return self.token.partition(_HOLDER_MARK)[2]
 
     @property
     def held_by_lock(self) -> bool:
@@ -65,8 +74,9 @@ class Delivery(NamedTuple):
     reason: str = ""
 
 
-def take_lease(token: str, now: Instant, length: timedelta | None) -> Lease:
+def take_lease(token: str, now: Instant, length: timedelta | None, holder: str = "") -> Lease:
     """A lease from now; without a length the claim is bound to the owner's lock."""
+    token = f"{token}{_HOLDER_MARK}{holder}" if holder else token
     if length is None:
         return Lease(token, "", now.boot, None)
     try:
@@ -74,6 +84,11 @@ def take_lease(token: str, now: Instant, length: timedelta | None) -> Lease:
     except OverflowError:
         raise Invalid("the lease is longer than time goes", hint="write 30s, 5m, 2h or 7d") from None
     return Lease(token, until, now.boot, now.uptime + length.total_seconds())
+
+
+def end_lease(lease: Lease, now: Instant) -> Lease:
+    """The lease of a holder that has ended: it is over now."""
+    return lease._replace(until=format_time(now.at), boot=now.boot, until_uptime=now.uptime)
 
 
 def lease_over(lease: Lease, now: Instant) -> bool:

@@ -4,11 +4,14 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.hashes import chained
 from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Status
 from parley.domain.message.message import Message
+
+if TYPE_CHECKING:
+    from typing import Any
 
 NO_FACTS: Mapping[str, str] = {}
 # The action of a claim.
@@ -86,8 +89,8 @@ class MailboxChanges(NamedTuple):
     watched: tuple[WatchedFile, ...] = ()
     unwatched: tuple[WatchedFile, ...] = ()
     durable: bool = True
-    puts: tuple[Any, ...] = ()
-    audits: tuple[Any, ...] = ()
+    puts: "tuple[Any, ...]" = ()
+    audits: "tuple[Any, ...]" = ()
     tenant: str = ""
 
 

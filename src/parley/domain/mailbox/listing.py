@@ -2,11 +2,15 @@
 
 # No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.errors.errors import ParleyError, Problem
 from parley.domain.mailbox.delivery import Delivery, Lease
 from parley.domain.message.message import Heading, Message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 # The doubt that a file was not written by the user of its sender. A claim records it as a fact.
 UNVERIFIED = "unverified"
@@ -27,13 +31,28 @@ class ReadHeading(NamedTuple):
 
 
 class HeadingIndex(NamedTuple):
-    """What an earlier process has read of a place. `complete`: these are its files, and no name has come or gone."""
+    """What an earlier process has read of a place, in processing order.
 
-    entries: dict[FileKey, KnownHeading]
-    complete: bool
+    In columns: the n-th value of each is of the n-th file. Ten thousand files are ten calls then, not ten thousand.
+    """
+
+    names: list[str]
+    numbers: list[str]
+    owners: list[int]
+    # For each field of `Heading`.
+    columns: "tuple[Sequence[Any], ...]"
+    # These are the files of the place: no name has come or gone.
+    complete: bool = False
+
+    @property
+    def entries(self) -> dict[FileKey, KnownHeading]:
+        """Each file by its own."""
+        keys = zip(self.names, map(int, self.numbers), strict=True)
+        headings = map(Heading._make, zip(*self.columns, strict=True))
+        return dict(zip(keys, zip(headings, self.owners, strict=True), strict=True))
 
 
-NO_INDEX = HeadingIndex({}, complete=False)
+NO_INDEX = HeadingIndex([], [], [], tuple([] for _ in Heading._fields))
 
 
 class Item(NamedTuple):
@@ -56,6 +75,9 @@ class Item(NamedTuple):
     doubts: tuple[str, ...] = ()
 
 
+Item.__module__ = "parley"
+
+
 class RefusedFile(NamedTuple):
     """A file that is no message, or was not handed over: where it is now, and why."""
 
@@ -70,6 +92,9 @@ class RefusedFile(NamedTuple):
         return f"{self.code}: {self.detail}"
 
 
+RefusedFile.__module__ = "parley"
+
+
 class FoundMessage(NamedTuple):
     """A message and where it was found: inbox, archive, outbox, dead_letter or ledger."""
 
@@ -81,13 +106,17 @@ class FoundMessage(NamedTuple):
     doubts: tuple[Problem, ...] = ()
 
 
+FoundMessage.__module__ = "parley"
+
+
 class Sent(NamedTuple):
-    """The result of sending a draft."""
+    """The result of sending a draft. `finished` is the id of the message that a reply finished, or ""."""
 
     message: Message
     file: str
     deliveries: tuple[Delivery, ...]
     warnings: list[Problem]
+    finished: str = ""
 
 
 class Claimed(NamedTuple):

@@ -7,7 +7,7 @@ the first answer, which is due 2 hours after a P0, 24 hours after a P1 and 48 ho
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.message.kinds import KINDS, Kind, Pattern
 from parley.domain.times import format_time, parse_time
@@ -15,28 +15,29 @@ from parley.domain.times import format_time, parse_time
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
+    from typing import Protocol
 
     from parley.domain.mailbox.listing import Item
 
+    class ReceivedHeading(Protocol):
+        """What has to be known of a received message to tell what it answers."""
+
+        @property
+        def id(self) -> str: ...
+        @property
+        def sender(self) -> str: ...
+        @property
+        def kind(self) -> str: ...
+        @property
+        def created_at(self) -> str: ...
+        @property
+        def conversation_id(self) -> str: ...
+        @property
+        def in_reply_to(self) -> str: ...
+
+
 FIRST_ANSWER = {"P0": timedelta(hours=2), "P1": timedelta(hours=24), "P2": timedelta(hours=48)}
 _REVIEW = "review_"
-
-
-class ReceivedHeading(Protocol):
-    """What has to be known of a received message to tell what it answers."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def sender(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def created_at(self) -> str: ...
-    @property
-    def conversation_id(self) -> str: ...
-    @property
-    def in_reply_to(self) -> str: ...
 
 
 class OwedAnswer(NamedTuple):

@@ -6,7 +6,10 @@ A new kind is one member of `Kind`. Options, help, reading, writing, checking an
 # No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 from enum import StrEnum
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Any, Self
 
 
 class Pattern(StrEnum):
@@ -20,6 +23,8 @@ class Pattern(StrEnum):
 
 class Priority(StrEnum):
     """How urgent it is; the text sorts in the order of urgency."""
+
+    __module__ = "parley"
 
     P0 = "P0"
     P1 = "P1"
@@ -78,10 +83,12 @@ _CONTEXT = "context_bundle."
 class Kind(StrEnum):
     """What a message asks: OACP's twelve types."""
 
+    __module__ = "parley"
+
     _value_: str
     spec: KindSpec
 
-    def __new__(cls, name: str, *rest: Any) -> Self:  # noqa: ANN401  # the other fields of KindSpec
+    def __new__(cls, name: str, *rest: "Any") -> "Self":  # noqa: ANN401  # the other fields of KindSpec
         kind = str.__new__(cls, name)
         kind._value_ = name
         kind.spec = KindSpec(name, *rest)  # an enum hands over the fields of a tuple one by one

@@ -4,10 +4,13 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.errors.errors import Problem
 from parley.domain.message.kinds import DEFAULT_PRIORITY, GOES_FIRST, KINDS, PRIORITIES, Kind, Pattern, Priority
+
+if TYPE_CHECKING:
+    from typing import Any
 
 # The kinds are part of what a message is: who imports one gets the other here.
 __all__ = [
@@ -56,7 +59,7 @@ class Draft(NamedTuple):
     in_reply_to: str = ""
     context_keys: str = ""
     extras: Mapping[str, Value] = NO_FIELDS
-    wishes: Any = None
+    wishes: "Any" = None
 
 
 class Message(NamedTuple):
@@ -82,6 +85,9 @@ class Message(NamedTuple):
     def expired(self, now: datetime) -> bool:
         """Whether the sender said that it no longer matters."""
         return self.expires_at is not None and self.expires_at <= now
+
+
+Message.__module__ = "parley"
 
 
 def texts_in(value: Value) -> list[str]:

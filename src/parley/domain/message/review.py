@@ -107,6 +107,9 @@ class Review(NamedTuple):
         return self.state is ReviewState.APPROVED
 
 
+Review.__module__ = "parley"
+
+
 def follow_review(
     messages: Iterable[Message],
     packets: Mapping[str, Mapping[str, object] | str | None],

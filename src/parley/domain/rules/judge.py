@@ -13,6 +13,7 @@ from parley.domain.agents.party import Party
 from parley.domain.audit.entry import AGENT_EXCHANGE
 from parley.domain.content.classification import Classification, lowest
 from parley.domain.content.commitment import HUMAN_ONLY, REQUIRES_COMMITMENT, reason_of
+from parley.domain.content.detectors import Detection, describe_detections
 from parley.domain.content.envelope import Origin, Purpose, ReplyPolicy
 from parley.domain.errors.errors import ParleyError
 from parley.domain.errors.rules import ClassificationExceeded, LoopDetected, PolicyDenied, ReceiverRefuses
@@ -47,6 +48,8 @@ class Case(NamedTuple):
     approved: bool = False
     # What that data is: where it comes from, its level, and the ceiling; never what it says.
     over_told: str = ""
+    # What was detected in its content.
+    detections: tuple[Detection, ...] = ()
 
 
 class Allow(NamedTuple):
@@ -165,7 +168,9 @@ def _content_checks(case: Case, policy: Policy) -> list[Check]:
     ):
         verdict = None
         if rank > maximum.rank:
-            detail = f"the message is {level.value}; {who} {may} at most {maximum.value}"
+            above = [detection for detection in case.detections if detection.level.rank > maximum.rank]
+            because = f" ({describe_detections(above)})" if above else ""
+            detail = f"the message is {level.value}{because}; {who} {may} at most {maximum.value}"
             facts = {"classification": level.value, "maximum": maximum.value, "policy": policy.version}
             verdict = Deny(ClassificationExceeded(detail, facts=facts))
         content.append((name, source, maximum, level, verdict))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.domain.rules.meet import both, effective
+from parley.domain.rules.meet import both, effective, origins
 from parley.domain.rules.policy import AppliesTo
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from parley.domain.agents.party import Attributes, Party
     from parley.domain.rules.policy import Policy, PolicySnapshot
 
@@ -23,10 +25,15 @@ class Rulebook:
         self.snapshot = snapshot
         self._of: dict[PartyKey, Policy | None] = {}
         self._between: dict[tuple[PartyKey, PartyKey], Policy | None] = {}
+        self._sources: dict[tuple[PartyKey, PartyKey], dict[str, str]] = {}
 
     @property
     def label(self) -> str:
         return self.snapshot.label
+
+    def names_approver(self, user: str) -> bool:
+        """Whether a policy names this person as an approver."""
+        return any(user in (fragment.approvers or ()) for fragment in self.snapshot.fragments.values())
 
     def of(self, attributes: Attributes) -> Policy | None:
         """The policy in force for one party; None without a policy, so that nothing is allowed."""
@@ -48,6 +55,29 @@ class Rulebook:
                 self._between.clear()
             self._between[pair] = policy
         return policy
+
+    def sources(self, sender: Attributes, receiver: Attributes) -> Mapping[str, str]:
+        """Which document gives each key its value between two parties: of the side whose value counts, else of both."""
+        pair = (_party_key(sender), _party_key(receiver))
+        if pair not in self._sources:
+            if len(self._sources) >= _CACHE_SIZE:
+                self._sources.clear()
+            self._sources[pair] = self._sources_of(sender, receiver)
+        return self._sources[pair]
+
+    def _sources_of(self, sender: Attributes, receiver: Attributes) -> dict[str, str]:
+        sender_sources, receiver_sources = (origins(self.snapshot, *_party_key(side)) for side in (sender, receiver))
+        first, second, together = self.of(sender), self.of(receiver), self.between(sender, receiver)
+        sources = {}
+        for key in sender_sources:
+            value = getattr(together, key)
+            if getattr(first, key) == value:
+                sources[key] = sender_sources[key]
+            elif getattr(second, key) == value:
+                sources[key] = receiver_sources[key]
+            else:
+                sources[key] = ", ".join(dict.fromkeys((sender_sources[key], receiver_sources[key])))
+        return sources
 
 
 def _party_key(attributes: Attributes) -> PartyKey:

@@ -9,23 +9,15 @@ proposal ──> is the envelope true? ──> is the exchange open? ──> wha
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from parley.domain.agents.party import Party, source_of
-from parley.domain.content.classification import (
-    Classification,
-    DataItem,
-    OnOver,
-    can_share,
-    lowest,
-    sort_data,
-)
-from parley.domain.content.commitment import detect
+from parley.domain.content.classification import Classification, DataItem, OnOver, sort_data
+from parley.domain.content.commitment import detect, keywords_in
 from parley.domain.content.detectors import Detection, findings, level_with
 from parley.domain.content.envelope import (
     SEMANTICS,
-    VERSION,
     Envelope,
     Ext,
     Origin,
@@ -36,7 +28,7 @@ from parley.domain.content.envelope import (
 )
 from parley.domain.content.redaction import text_of, without, without_names
 from parley.domain.errors.errors import Problem
-from parley.domain.errors.rules import EnvelopeInvalid, PolicyDenied, PolicyUnavailable
+from parley.domain.errors.rules import EnvelopeInvalid, PolicyDenied
 from parley.domain.exchange.approval import Approval, Cause
 from parley.domain.exchange.exchange import (
     Exchange,
@@ -51,11 +43,12 @@ from parley.domain.exchange.exchange import (
     released,
     summary_of,
 )
-from parley.domain.rules.judge import ALLOW, Allow, Case, Deny, Hold, Verdict, ceiling_of, judge, rounds_of
-from parley.domain.rules.meet import both
+from parley.domain.rules.deciding import DecidingRule, stopping_rule
+from parley.domain.rules.judge import ALLOW, Allow, Case, Deny, Hold, Verdict, judge
 from parley.domain.rules.policy import Policy
 from parley.domain.rules.rulebook import Rulebook
 from parley.domain.rules.stamping import check_claims, check_fixed
+from parley.domain.rules.terms import Terms
 from parley.domain.times import from_stamp, parse_time, stamp
 
 Body = str | dict[str, Any]
@@ -89,6 +82,8 @@ class Proposal(NamedTuple):
     approval: Approval | None
     now: datetime
     fresh: Fresh
+    # The same moment as a stamp, where it is known already.
+    at: str = ""
     channel_id: str = ""
     detectors: tuple[Detector, ...] = ()
     # Somebody who may decide about what waits says this instead.
@@ -99,6 +94,8 @@ class Proposal(NamedTuple):
     arrived: bool = False
     # A partial answer: it is judged as the answer would be, and takes no round.
     partial: bool = False
+    # The terms between its parties, where they are known already.
+    terms: Terms | None = None
 
 
 class Ruling(NamedTuple):
@@ -128,9 +125,12 @@ class Ruling(NamedTuple):
     declared: Classification
     # The exchange as it was before.
     exchange_before: Exchange
+    terms: Terms
     # Which rules of the organisation's own were asked as well, and whether they made it stricter.
     rules: str = ""
     tightened: bool = False
+    # The rule that denied it or has it held; None when it passes, or when the organisation's own rules decided.
+    stopped_by: DecidingRule | None = None
 
 
 class _Content(NamedTuple):
@@ -163,28 +163,17 @@ def rule(proposal: Proposal, book: Rulebook) -> Ruling:
     # What was held was checked when it was held; the round that it claimed then has passed.
     if claims is not None and proposal.approval is None:
         check_claims(claims, source_of(sender, proposal.tenant), origin, sender.attributes, exchange)
-    at = stamp(proposal.now)
+    at = proposal.at or stamp(proposal.now)
     if exchange is not None:
         check_open(exchange, sender.agent, at, human=sender.human)
         if proposal.approval is None:
             check_fixed(wishes, exchange)
-    pairs: list[tuple[Party, Policy]] = []
-    for receiver in proposal.receivers:
-        shared = book.between(sender.attributes, receiver.attributes)
-        if shared is None:
-            raise PolicyUnavailable(
-                "no enterprise policy: nothing is allowed",
-                hint="an admin puts one into force: parley policy put enterprise/default FILE",
-            )
-        pairs.append((receiver, shared))
-    policy = pairs[0][1]
-    for _, other in pairs[1:]:
-        policy = both(policy, other)
-    begun = caught_up(exchange or _begin(proposal, policy, pairs, at), proposal.others)
-    return _ruled(proposal, origin, begun, policy, pairs, at)
+    terms = proposal.terms or Terms(proposal.tenant, sender, proposal.receivers, book)
+    begun = caught_up(exchange or _begin(proposal, terms, at), proposal.others)
+    return _ruled(proposal, origin, begun, terms, at)
 
 
-def _begin(proposal: Proposal, policy: Policy, pairs: list[tuple[Party, Policy]], at: str) -> Exchange:
+def _begin(proposal: Proposal, terms: Terms, at: str) -> Exchange:
     """The exchange that this message would start."""
     wishes, claims = proposal.wishes, proposal.wishes.envelope
     purpose, reply_policy, commits = _semantics(proposal)
@@ -199,12 +188,10 @@ def _begin(proposal: Proposal, policy: Policy, pairs: list[tuple[Party, Policy]]
         purpose=purpose,
         reply_policy=reply_policy,
         requires_commitment=commits,
-        max_rounds=min(
-            [rounds_of(pair_policy, proposal.sender, receiver, wished_rounds) for receiver, pair_policy in pairs]
-        ),
+        max_rounds=terms.rounds if wished_rounds is None else min(terms.rounds, wished_rounds),
         started_at=at,
-        expires_at=_expiry(proposal, policy),
-        policy_version=policy.version,
+        expires_at=_expiry(proposal, terms),
+        policy_version=terms.policy.version,
     )
 
 
@@ -219,15 +206,30 @@ def _semantics(proposal: Proposal) -> tuple[Purpose, ReplyPolicy, bool]:
     return purpose, *SEMANTICS[purpose]
 
 
-def _expiry(proposal: Proposal, policy: Policy) -> str:
+def _expiry(proposal: Proposal, terms: Terms) -> str:
     """The expiry: as requested, at most the policy's, in milliseconds as in envelopes."""
-    latest = proposal.now + timedelta(hours=policy.exchange_hours)
     claims = proposal.wishes.envelope
     wished_end = proposal.wishes.expires_at or (stamp(parse_time(claims.expires_at)) if claims else "")
-    end = min(latest, from_stamp(wished_end)) if wished_end else latest
+    if not wished_end:
+        return latest_expiry(proposal.now, terms)
+    end = min(proposal.now + terms.longest, from_stamp(wished_end))
     if end <= proposal.now:
         raise EnvelopeInvalid.because([Problem("invalid", "expires_at", "is in the past")])
-    return stamp(end.replace(microsecond=end.microsecond // 1000 * 1000))
+    return _in_milliseconds(stamp(end))
+
+
+def latest_expiry(now: datetime, terms: Terms) -> str:
+    """The expiry of an exchange that begins now and asks for none."""
+    return _in_milliseconds(stamp(now + terms.longest))
+
+
+def _in_milliseconds(exact: str) -> str:
+    return f"{exact[:_MILLISECONDS]}000{exact[_MICROSECONDS:]}"
+
+
+# A stamp up to its milliseconds, and up to its microseconds.
+_MILLISECONDS = 23
+_MICROSECONDS = 26
 
 
 class _Judged(NamedTuple):
@@ -236,19 +238,18 @@ class _Judged(NamedTuple):
     verdict: Verdict
     passing: tuple[Party, ...]
     excluded: tuple[tuple[str, str], ...]
+    stopped_by: DecidingRule | None = None
 
 
-def _ruled(
-    proposal: Proposal, origin: Origin, begun: Exchange, policy: Policy, pairs: list[tuple[Party, Policy]], at: str
-) -> Ruling:
+def _ruled(proposal: Proposal, origin: Origin, begun: Exchange, terms: Terms, at: str) -> Ruling:
+    policy = terms.policy
     hops = chain_length(proposal.exchange, proposal.others, proposal.sender.agent)
     declared = proposal.wishes.declared
-    envelope = _envelope(proposal, origin, begun, declared)
+    envelope = _envelope(terms, origin, begun, declared)
     approval_id = proposal.approval.id if proposal.approval else ""
     ext = Ext(begun.id, begun.purpose, hops, policy.version, approval_id)
-    stamps = _stamped_text(proposal, begun, policy.version, envelope, ext)
-    content = _inspect(proposal, policy, declared, pairs, stamps)
-    judged = _judged(proposal, origin, begun, content, pairs, hops)
+    content = _inspect(proposal, terms, declared, _stamped_text(proposal, terms, begun, envelope, ext))
+    judged = _judged(proposal, terms, origin, begun, content, hops)
     summary = summary_of(content.body if content.body is not None else proposal.body)
     return Ruling(
         judged.verdict,
@@ -264,11 +265,13 @@ def _ruled(
         content.shared,
         content.over,
         content.ceiling,
-        envelope._replace(classification=content.level),
+        envelope if content.level is declared else envelope._replace(classification=content.level),
         ext,
         summary,
         declared,
         begun,
+        terms,
+        stopped_by=judged.stopped_by,
     )
 
 
@@ -277,7 +280,7 @@ def with_verdict(proposal: Proposal, ruling: Ruling, verdict: Verdict) -> Ruling
     if _STRICTNESS[type(verdict)] <= _STRICTNESS[type(ruling.verdict)]:
         return ruling
     exchange = _after(proposal, ruling.exchange_before, verdict, ruling.summary, ruling.ext.hops, stamp(proposal.now))
-    return ruling._replace(verdict=verdict, exchange=exchange)
+    return ruling._replace(verdict=verdict, exchange=exchange, stopped_by=None)
 
 
 _MOST_TOLD = 3
@@ -286,8 +289,6 @@ _LONGEST_TOLD = 60
 
 def _over_told(content: _Content) -> str:
     """The source and level of data above the ceiling, without its content."""
-    if not content.over:
-        return ""
     items = [f"{item.source[:_LONGEST_TOLD]} is {item.classification.value}" for item in content.over[:_MOST_TOLD]]
     more = len(content.over) - len(items)
     rest = [f"{more} more"] if more else []
@@ -297,21 +298,10 @@ def _over_told(content: _Content) -> str:
 _STRICTNESS: dict[type, int] = {Allow: 0, Hold: 1, Deny: 2}
 
 
-def _judged(
-    proposal: Proposal,
-    origin: Origin,
-    begun: Exchange,
-    content: _Content,
-    pairs: list[tuple[Party, Policy]],
-    hops: int,
-) -> _Judged:
-    verdict: Verdict = ALLOW
-    denial: Deny | None = None
-    passing: list[Party] = []
-    excluded: list[tuple[str, str]] = []
+def _judged(proposal: Proposal, terms: Terms, origin: Origin, begun: Exchange, content: _Content, hops: int) -> _Judged:
     case = Case(
         sender=proposal.sender,
-        receiver=pairs[0][0],
+        receiver=terms.receivers[0],
         purpose=begun.purpose,
         reply_policy=begun.reply_policy,
         requires_commitment=begun.requires_commitment,
@@ -325,103 +315,145 @@ def _judged(
         over=bool(content.over) and content.body is None,
         keywords=content.keywords,
         approved=proposal.approval is not None or proposal.instead,
-        over_told=_over_told(content),
+        over_told=_over_told(content) if content.over else "",
+        detections=content.detections,
     )
-    for receiver, policy in pairs:
-        pair_verdict = judge(case if receiver is case.receiver else case._replace(receiver=receiver), policy)
+    # What a judgement depends on beside the two parties and their policies.
+    facts = case[2:]
+    if terms.is_allowed(facts):
+        return _Judged(ALLOW, terms.receivers, ())
+    judged = _judged_anew(case, terms)
+    if judged.verdict is ALLOW and not judged.excluded:
+        terms.note_allowed(facts)
+    return judged
+
+
+def _judged_anew(case: Case, terms: Terms) -> _Judged:
+    verdict: Verdict = ALLOW
+    denial: Deny | None = None
+    denied_by: DecidingRule | None = None
+    stopped_by: DecidingRule | None = None
+    passing: list[Party] = []
+    excluded: list[tuple[str, str]] = []
+    for receiver, policy in terms.pairs:
+        pair_case = case if receiver is case.receiver else case._replace(receiver=receiver)
+        pair_verdict = judge(pair_case, policy)
         if isinstance(pair_verdict, Deny):
-            denial = denial or pair_verdict
+            if denial is None:
+                denial, denied_by = pair_verdict, stopping_rule(pair_case, policy, terms.book)
+                denial.error.facts = {**denial.error.facts, **_stopping_facts(pair_case, denied_by)}
             excluded.append((receiver.agent, pair_verdict.error.code))
             continue
         passing.append(receiver)
         if isinstance(pair_verdict, Hold) and not isinstance(verdict, Hold):
-            verdict = pair_verdict
+            verdict, stopped_by = pair_verdict, stopping_rule(pair_case, policy, terms.book)
     if not passing:
         verdict = denial or Deny(PolicyDenied("nobody receives this"), ends=False)
-    return _Judged(verdict, tuple(passing), tuple(excluded))
+        stopped_by = denied_by
+    return _Judged(verdict, tuple(passing), tuple(excluded), stopped_by)
 
 
-def _envelope(proposal: Proposal, origin: Origin, begun: Exchange, level: Classification) -> Envelope:
+def _stopping_facts(case: Case, stopped_by: DecidingRule | None) -> dict[str, object]:
+    """What a program needs to ask why: between whom, and by which rule."""
+    rule_facts = {"rule": stopped_by._asdict()} if stopped_by is not None else {}
+    return {"sender": case.sender.agent, "receiver": case.receiver.agent, **rule_facts}
+
+
+def _envelope(terms: Terms, origin: Origin, begun: Exchange, level: Classification) -> Envelope:
     """The envelope of the message: nothing in it is taken from the sender."""
     return Envelope(
         message_type=origin,
-        source_agent=source_of(proposal.sender, proposal.tenant),
+        source_agent=terms.source,
         classification=level,
         conversation_id=begun.conversation_id,
         exchange_round=begun.current_round + 1,
         max_rounds=begun.max_rounds,
         can_commit=origin is Origin.ASSISTED,
-        can_share=can_share(proposal.sender.attributes.max_classification),
+        can_share=terms.can_share,
         reply_policy=begun.reply_policy,
         requires_commitment=begun.requires_commitment,
         expires_at=envelope_time(begun.expires_at),
     )
 
 
-def _stamped_text(proposal: Proposal, begun: Exchange, policy_version: str, envelope: Envelope, ext: Ext) -> str:
+def _stamped_text(proposal: Proposal, terms: Terms, begun: Exchange, envelope: Envelope, ext: Ext) -> str:
     """What the stamps of a message repeat of its sender's words: everything in them that is not known to be ours.
 
     The name of a conversation is chosen by who begins it, and everyone in it reads it. It counts until a message was
     delivered under it: one that was held has shown it to nobody. A mailbox makes one of the name of its agent.
     """
-    ours = {
-        *source_of(proposal.sender, proposal.tenant),
-        VERSION,
-        envelope_time(begun.expires_at),
-        begun.id,
-        policy_version,
-    }
+    ours: set[object] = {*terms.stamps, envelope_time(begun.expires_at), begun.id}
     if proposal.approval is not None:
         ours.add(proposal.approval.id)
     delivered = proposal.exchange is not None and proposal.exchange.current_round > 0
     if delivered or begun.conversation_id == proposal.fresh.conversation_id:
         ours.add(begun.conversation_id)
-    texts = [text for text in (*_strings(envelope), *_strings(ext)) if text and text not in ours]
+    texts = _texts_beside((*envelope, *ext), ours)
     if not texts:
         return ""
     parties = (proposal.sender.agent, *[receiver.agent for receiver in proposal.receivers])
     return "\n".join(without_names(texts, parties))
 
 
-def _strings(stamps: tuple[Any, ...]) -> list[str]:
-    """All texts in stamps. A choice from a list of ours is no text: it can say nothing else."""
-    texts = []
-    for part in stamps:
+def _texts_beside(stamps: tuple[Any, ...], ours: set[object]) -> list[str]:
+    """All texts in stamps but for ours. A choice from a list of ours is no text: it can say nothing else."""
+    texts: list[str] = []
+    for part in [part for part in stamps if type(part) not in _NO_TEXTS and part not in ours]:
         if type(part) is str:
             texts.append(part)
         elif isinstance(part, tuple):
-            texts += _strings(part)
+            texts += _texts_beside(part, ours)
     return texts
 
 
-def _inspect(
-    proposal: Proposal, policy: Policy, declared: Classification, pairs: list[tuple[Party, Policy]], stamps: str
-) -> _Content:
+# Numbers, and choices from a list of ours.
+_NO_TEXTS = frozenset({bool, int, Classification, Origin, Purpose, ReplyPolicy})
+
+
+def _inspect(proposal: Proposal, terms: Terms, declared: Classification, stamps: str) -> _Content:
     """Remove data that may not pass and inspect the rest: detectors only raise the level and add keywords."""
-    ceiling = lowest(*[ceiling_of(pair_policy, proposal.sender, receiver, declared) for receiver, pair_policy in pairs])
+    policy, ceiling = terms.policy, terms.ceiling(declared)
     items = sort_data(proposal.wishes.data, ceiling)
     body: Body | None = None
     # What names no fields cannot be taken out, and a text has none.
-    removable = isinstance(proposal.body, dict) and not proposal.arrived and all(item.fields for item in items.over)
-    if items.over and policy.on_over_classified is not OnOver.BLOCK and removable:
-        assert isinstance(proposal.body, dict)  # noqa: S101  # as was just seen
-        body = without(proposal.body, items.over, redact=policy.on_over_classified is OnOver.REDACT)
+    if items.over and policy.on_over_classified is not OnOver.BLOCK:
+        removable = not proposal.arrived and all(item.fields for item in items.over)
+        if removable and isinstance(proposal.body, dict):
+            body = without(proposal.body, items.over, redact=policy.on_over_classified is OnOver.REDACT)
     shown = proposal.body if body is None else body
     # What is said about data is told to the receiver even where the data is not.
     about = (text_of(proposal.wishes.data),) if proposal.wishes.data else ()
     texts = (*proposal.texts(shown), *about, *((stamps,) if stamps else ()))
+    detections, keywords = scan(texts, policy, proposal.detectors, by_person=proposal.sender.human)
+    level = level_with(declared, detections) if detections else declared
+    return _Content(body, items.shared, items.over, ceiling, level, detections, keywords)
+
+
+def scan(
+    texts: tuple[str, ...], policy: Policy, detectors: tuple[Detector, ...], *, by_person: bool = False
+) -> tuple[tuple[Detection, ...], tuple[str, ...]]:
+    """What the texts of a message hold: content that raises its level, and words that commit its sender.
+
+    A person may commit to what an agent may not.
+    """
     detections = findings(texts, policy.patterns)
-    keywords: tuple[str, ...] = ()
-    if not proposal.sender.human:
-        keywords = detect(
-            texts,
-            requires_commitment=False,
-            human_only=False,
-            extra=policy.commitment_words,
-            match=policy.match,
-            further=proposal.detectors,
-        ).detected_keywords
-    return _Content(body, items.shared, items.over, ceiling, level_with(declared, detections), detections, keywords)
+    if by_person:
+        return detections, ()
+    return detections, commitment_keywords(texts, policy, detectors)
+
+
+def commitment_keywords(texts: tuple[str, ...], policy: Policy, detectors: tuple[Detector, ...]) -> tuple[str, ...]:
+    """The words of a message that commit its sender, under a policy."""
+    if not detectors:
+        return keywords_in(texts, policy.commitment_words, policy.match)
+    return detect(
+        texts,
+        requires_commitment=False,
+        human_only=False,
+        extra=policy.commitment_words,
+        match=policy.match,
+        further=detectors,
+    ).detected_keywords
 
 
 def _after(proposal: Proposal, begun: Exchange, verdict: Verdict, summary: str, hops: int, at: str) -> Exchange:

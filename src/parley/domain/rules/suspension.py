@@ -36,6 +36,8 @@ class Suspension:
     reason: str = ""
     by: str
     at: str
+    # When it is lifted by itself; empty for never.
+    until: str = ""
 
     @property
     def key(self) -> tuple[Stopped, str]:
@@ -50,15 +52,20 @@ class Suspensions(Record):
 
     stopped: tuple[Suspension, ...] = ()
 
+    @property
+    def due(self) -> str:
+        return min([suspension.until for suspension in self.stopped if suspension.until], default="")
+
 
 def with_suspension(suspensions: Suspensions, suspension: Suspension) -> Suspensions:
-    """One more. What was stopped before stays as it was, unless another reason is given now: then that one counts."""
+    """One more. What was stopped before keeps its reason, unless another is given now; it ends when is said now."""
     before = next((other for other in suspensions.stopped if other.key == suspension.key), None)
     if before is None:
         return replace(suspensions, stopped=(*suspensions.stopped, suspension))
-    if not suspension.reason or suspension.reason == before.reason:
+    updated = replace(before, reason=suspension.reason or before.reason, until=suspension.until)
+    if updated == before:
         return suspensions
-    updated = replace(before, reason=suspension.reason, by=suspension.by)
+    updated = replace(updated, by=suspension.by)
     return replace(suspensions, stopped=tuple([updated if other is before else other for other in suspensions.stopped]))
 
 
@@ -68,6 +75,11 @@ def without_suspension(suspensions: Suspensions, what: Stopped, name: str) -> Su
     )
 
 
+def ended_by(suspensions: Suspensions, now: str) -> tuple[Suspension, ...]:
+    """The suspensions whose time is over."""
+    return tuple([suspension for suspension in suspensions.stopped if suspension.until and suspension.until <= now])
+
+
 def check_not_stopped(suspensions: Suspensions | None, sender: Party, receiver: Party | None) -> None:
     """Refuse a message whose sender or receiver is suspended; a broadcast has no receiver."""
     if suspensions is None or not suspensions.stopped:
@@ -75,6 +87,11 @@ def check_not_stopped(suspensions: Suspensions | None, sender: Party, receiver: 
     for suspension in suspensions.stopped:
         if _concerns(suspension, sender, receiver):
             raise _refusal(suspension)
+
+
+def concerns(what: Stopped, name: str, sender: Party, receiver: Party | None) -> bool:
+    """Whether a suspension of this would refuse messages of the sender to the receiver."""
+    return _concerns(Suspension(what=what, name=name, by="", at=""), sender, receiver)
 
 
 def check_person_not_stopped(suspensions: Suspensions, name: str) -> None:

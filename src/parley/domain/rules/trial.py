@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from parley.domain.agents.party import UNKNOWN_ATTRIBUTES, Party
 from parley.domain.content.classification import DEFAULT_LEVEL, Classification, OnOver, highest, lowest
-from parley.domain.content.commitment import Detector, detect
+from parley.domain.content.commitment import Detector
 from parley.domain.content.detectors import findings, level_with
 from parley.domain.content.envelope import SEMANTICS, Origin, Purpose, ReplyPolicy
 from parley.domain.errors.rules import PolicyUnavailable
@@ -25,9 +25,10 @@ from parley.domain.rules.judge import (
     rounds_of,
     route_of,
 )
-from parley.domain.rules.meet import both, origins
+from parley.domain.rules.meet import both
 from parley.domain.rules.policy import Policy
 from parley.domain.rules.rulebook import Rulebook, concerns
+from parley.domain.rules.ruling import commitment_keywords
 
 # The source of a round limit that the message itself asks for.
 MESSAGE = "message"
@@ -167,7 +168,8 @@ def _cases(
     semantics = SEMANTICS[purpose]
     commits = trial.requires_commitment
     declared = trial.classification or DEFAULT_LEVEL
-    level = level_with(declared, findings(trial.texts, policy.patterns))
+    detections = findings(trial.texts, policy.patterns)
+    level = level_with(declared, detections)
     ceiling = lowest(*[ceiling_of(pair_policy, trial.sender, receiver, declared) for receiver, pair_policy in pairs])
     over = [level for level in trial.data if level.rank > ceiling.rank]
     stuck = any(level.rank > ceiling.rank for level in trial.fixed)
@@ -189,6 +191,7 @@ def _cases(
         over=stuck or (bool(over) and policy.on_over_classified is OnOver.BLOCK),
         keywords=keywords,
         approved=trial.origin is Origin.ASSISTED,
+        detections=detections,
     )
     return [(case._replace(receiver=receiver), pair_policy, keywords) for receiver, pair_policy in pairs]
 
@@ -198,19 +201,12 @@ def _keywords(trial: Trial, policy: Policy, detectors: tuple[Detector, ...]) -> 
         return ()
     if trial.keywords is not None:
         return trial.keywords
-    return detect(
-        trial.texts,
-        requires_commitment=False,
-        human_only=False,
-        extra=policy.commitment_words,
-        match=policy.match,
-        further=detectors,
-    ).detected_keywords
+    return commitment_keywords(trial.texts, policy, detectors)
 
 
 def _steps(trial: Trial, case: Case, policy: Policy, book: Rulebook) -> tuple[ExplainStep, ...]:
     """Every check, in its order, with the document that its value comes from."""
-    sources = _sources(book, case.sender, case.receiver)
+    sources = dict(book.sources(case.sender.attributes, case.receiver.attributes))
     if case.max_rounds < policy.max_rounds:
         sources["max_rounds"] = MESSAGE if case.max_rounds == trial.max_rounds else DIRECTORY
     reason = "asks" if trial.asks_for_rules else route_of(case.sender, case.receiver)
@@ -238,25 +234,3 @@ def _party_step(side: str, party: Party) -> ExplainStep:
     return ExplainStep(
         side, party.agent, DIRECTORY, place if registered else f"not registered, so of {attributes.org_unit}"
     )
-
-
-def _sources(book: Rulebook, sender: Party, receiver: Party) -> dict[str, str]:
-    """Which document gives each key its value: of the two sides, the one whose value is in force; else both."""
-    sender_sources, receiver_sources = (origins(book.snapshot, *_whose(side)) for side in (sender, receiver))
-    first, second = book.of(sender.attributes), book.of(receiver.attributes)
-    together = book.between(sender.attributes, receiver.attributes)
-    sources = {}
-    for key in sender_sources:
-        value = getattr(together, key)
-        if getattr(first, key) == value:
-            sources[key] = sender_sources[key]
-        elif getattr(second, key) == value:
-            sources[key] = receiver_sources[key]
-        else:
-            sources[key] = ", ".join(dict.fromkeys((sender_sources[key], receiver_sources[key])))
-    return sources
-
-
-def _whose(party: Party) -> tuple[str, str, str]:
-    attributes = party.attributes
-    return attributes.org_unit, attributes.team, attributes.user_id

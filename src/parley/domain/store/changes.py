@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.directory.callers import ids_created
+from parley.domain.record import changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
     from parley.domain.channel.channel import View
     from parley.domain.channel.event import Event, EventDraft
     from parley.domain.channel.post import Post, PostState, Receipt
-    from parley.domain.directory.callers import Saved
+    from parley.domain.directory.callers import RenderAnswer, Saved
     from parley.domain.mailbox.ledger import Entry
     from parley.domain.record import Expect, Record
+    from parley.domain.store.ground import Ground
 
 
 class Moved(NamedTuple):
@@ -75,7 +77,8 @@ def erasable(told_with: Mapping[str, set[str]], uses: Iterable[tuple[str, str]])
 class TeamChanges(NamedTuple):
     """One commit of the server's store within one tenant, written as a whole or not at all.
 
-    `puts` and `drops` carry the version that they replace; `expects` names records that must not have changed.
+    `puts` and `drops` carry the version that they replace; `expects` names records that must not have changed. So does
+    `ground`, whose versions are checked only when the tenant's generation has moved.
     `ended` are channels that are closed: their unanswered requests and pending messages expire. `purges` are channels
     that are emptied: all their messages are deleted. `departed` are agents whose unanswered requests expire. `moved`
     are pending messages that get recipients or expire. `open_requests` are requests that must be unanswered and not
@@ -110,12 +113,46 @@ class TeamChanges(NamedTuple):
     # all of them were erased before, the commit is refused: `NotFound`. Empty: only records were erased, and the store
     # removes what is left of them from its files.
     erase: tuple[ErasableMessage, ...] | None = None
+    # Records as they are stored, under ids that were made for this commit: nothing can be there under their ids and
+    # names, and no decision about messages rests on them.
+    creates: tuple[Record, ...] = ()
     # What it creates, by which a repeated request is answered: the ids of messages joined by commas, or of one record.
     created_id: str = ""
+    ground: Ground | None = None
+    # The generation of the keys by which this node admitted the caller without asking other nodes first; 0: it asked.
+    # Where it has moved, or the ground has, the commit is refused as stale, and the caller has to be admitted again.
+    keys_generation: int = 0
+    # Renders the answer that a repeated request gets.
+    answer: RenderAnswer | None = None
 
-    def with_key(self, key_use: Saved) -> TeamChanges:
-        """The same commit, which also notes that an idempotency key was used for what it creates."""
-        return self._replace(saved=key_use._replace(message_id=self.created_id))
+    @property
+    def only_posts(self) -> bool:
+        """Whether it writes messages and nothing else, and expects nothing beside its ground: most commits do."""
+        return self[_BESIDE_POSTS] == _NO_CHANGES
+
+    @property
+    def stands_alone(self) -> bool:
+        """Whether it depends on rows that others in the same transaction would write: then it gets one for itself."""
+        return not self.only_posts and bool(
+            self.moved
+            or self.open_requests
+            or self.ended
+            or self.purges
+            or self.departed
+            or self.erase is not None
+            or self.trim_audit
+            or self.forget_before
+        )
+
+    def with_creates_checked(self) -> TeamChanges:
+        """The same commit, for a store that finds out about everything that it writes at once."""
+        if not self.creates:
+            return self
+        return self._replace(puts=(*self.puts, *[changed(record, version=0) for record in self.creates]), creates=())
+
+    def with_key(self, key_use: Saved, answer: RenderAnswer | None = None) -> TeamChanges:
+        """The same commit, which also notes that an idempotency key was used for what it creates, with the answer."""
+        return self._replace(saved=key_use._replace(message_id=self.created_id), answer=answer)
 
 
 class Committed(NamedTuple):
@@ -136,6 +173,31 @@ class Committed(NamedTuple):
     dropped: tuple[tuple[str, str], ...] = ()
 
 
+# What a commit that only posts messages leaves empty.
+_BESIDE_POSTS = slice(TeamChanges._fields.index("expects"), TeamChanges._fields.index("created_id"))
+_NO_CHANGES = TeamChanges("")[_BESIDE_POSTS]
+_NO_RESULTS = Committed(0)[2:]
+
+
+def merge_posts(commits: Iterable[tuple[str, Committed]]) -> list[tuple[str, Committed]]:
+    """Tenants and commits for watchers, in order: those in a row that only post messages to one tenant become one."""
+    merged: list[tuple[str, Committed]] = []
+    run_tenant, run_position, run_posts = "", 0, list["Post"]()
+    for tenant, committed in commits:
+        only_posts = committed.posts and committed[2:] == _NO_RESULTS
+        if run_posts and (not only_posts or tenant != run_tenant):
+            merged.append((run_tenant, Committed(run_position, tuple(run_posts))))
+            run_posts = []
+        if only_posts:
+            run_tenant, run_position = tenant, committed.position
+            run_posts += committed.posts
+        else:
+            merged.append((tenant, committed))
+    if run_posts:
+        merged.append((run_tenant, Committed(run_position, tuple(run_posts))))
+    return merged
+
+
 class ReaderPost(NamedTuple):
     """A post as one reader sees it, with the moment of the receipt that counts for that reader."""
 
@@ -153,7 +215,93 @@ class Query(NamedTuple):
     after_time: str = ""
     to: str = ""
     limit: int = 1000
+    # From the newest on, down to the oldest.
     newest: bool = False
+    # Only messages before this place; 0: all.
+    before_seq: int = 0
+
+
+class ChannelQuery(NamedTuple):
+    """Which channels, last active first: of one intent, with a member, of a status, active from a moment on.
+
+    `channels` are those that a reader may see; None: all. `before` is where the page before ended: the moment of the
+    last activity, and the id.
+    """
+
+    intent_id: str = ""
+    member: str = ""
+    status: str = ""
+    active_since: str = ""
+    channels: tuple[str, ...] | None = None
+    before: tuple[str, str] = ("", "")
+    limit: int = 100
+
+
+class ConversationQuery(NamedTuple):
+    """Which messages of a conversation, in all channels: unexpired, between two positions, in order.
+
+    `exchanges` are those of the conversation: their messages belong to it, whatever they name. `before` is the position
+    that the last of them comes before; 0: to the end.
+    """
+
+    conversation_id: str
+    now: str
+    exchanges: tuple[str, ...] = ()
+    after: int = 0
+    before: int = 0
+    newest: bool = False
+    limit: int = 100
+
+
+class ConversationMark(NamedTuple):
+    """That a message at a position is part of a conversation, and who may see it."""
+
+    position: int
+    conversation_id: str
+    channel_id: str
+    sender: str
+    recipients: tuple[str, ...] | None
+
+
+class RecordQuery(NamedTuple):
+    """Which records of a kind: of one parent (None: of all), with these values in fields of their documents.
+
+    A field is named by its path (`attributes.user_id`). They come in the order of `order`, a field whose values are
+    texts, and of their ids; `newest`: from the end. `after` is where the page before ended: the value of the field of
+    `order`, and the id.
+    """
+
+    parent: str | None = None
+    fields: tuple[tuple[str, str], ...] = ()
+    order: str = ""
+    after: tuple[str, str] = ("", "")
+    newest: bool = False
+    limit: int = 100
+
+    def conditions(self, field: Callable[[str], str]) -> list[tuple[str, str, str]]:
+        """What a column, or a field of the document, has to be: for the query of a store."""
+        tests = [] if self.parent is None else [("parent", "=", self.parent)]
+        return tests + [(field(path), "=", value) for path, value in self.fields]
+
+
+class UnansweredQuery(NamedTuple):
+    """Which unanswered requests that are still kept: by position, after one (0: from the first or the newest on).
+
+    `waiting` ones can still be answered; the time of `late` ones has passed. Withdrawn ones are neither. `viewers` are
+    the agents that sent them or were asked; None: everybody. `agent` has sent it or was asked.
+    """
+
+    now: str
+    waiting: bool = True
+    late: bool = False
+    viewers: tuple[str, ...] | None = None
+    agent: str = ""
+    channel_id: str = ""
+    # Only what was asked at this moment or later.
+    since: str = ""
+    after: int = 0
+    newest: bool = False
+    limit: int = 100
 
 
 class FeedScope(NamedTuple):

@@ -19,6 +19,7 @@ from parley.domain.channel.timer import Timer
 from parley.domain.directory.access import Access, AccessRequest
 from parley.domain.directory.callers import IssuedKey, Key, KeyNames, Role, Tenant
 from parley.domain.directory.intent import Intent, IntentCount, Task
+from parley.domain.directory.session import LoginSession
 from parley.domain.exchange.approval import Approval
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.rules.policy import PolicyRevision, PolicySnapshot
@@ -33,6 +34,7 @@ KINDS: dict[str, type[Record]] = {
         Tenant,
         Key,
         IssuedKey,
+        LoginSession,
         KeyNames,
         Role,
         Channel,

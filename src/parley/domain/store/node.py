@@ -15,6 +15,20 @@ MOST_SKEW_SECONDS = 5.0
 _FULL = 0.9
 
 
+class NodeSample(NamedTuple):
+    """A step of a server's history: the highest queue, lag and number of streams in it; how many requests it answered;
+    and how many of them were refusals, by code.
+    """
+
+    # The beginning of the step, in seconds since 1970.
+    at: int
+    queue: int = 0
+    lag: int = 0
+    streams: int = 0
+    requests: int = 0
+    refusals: dict[str, int] = {}  # noqa: RUF012  # never changed
+
+
 class Node(NamedTuple):
     """How one server is. Times are seconds since it started or since it was heard of; `lag` is in commits."""
 
@@ -37,6 +51,8 @@ class Node(NamedTuple):
     clock_step: float = 0.0
     # Where another server is that has the same name; empty when there is none.
     namesake: str = ""
+    # What it did in the last minutes, the oldest step first.
+    history: tuple[NodeSample, ...] = ()
 
     @property
     def silent(self) -> bool:

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from parley.domain.audit.entry import AuditEntry, SideHead, entry_at
 from parley.domain.channel.channel import Channel, Tally
 from parley.domain.channel.post import PostState
-from parley.domain.directory.callers import with_answer
+from parley.domain.directory.callers import NO_TENANT, with_answer
 from parley.domain.errors.errors import NotFound, Stale
 from parley.domain.errors.rules import Overspent
 from parley.domain.errors.team import NameTaken
 from parley.domain.hashes import chained
 from parley.domain.mailbox.ledger import canonical
 from parley.domain.message.message import Pattern
-from parley.domain.record import changed
 from parley.domain.store.changes import Committed
+from parley.domain.store.ground import moves_generation
 from parley.domain.store.writes import (
     EraseContent,
     EvictPosts,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from parley.domain.channel.post import Post
     from parley.domain.directory.callers import Saved
     from parley.domain.mailbox.ledger import Entry
-    from parley.domain.record import Record
+    from parley.domain.record import Expect, Record
     from parley.domain.store.changes import ErasableMessage, Moved, Spend, TeamChanges
     from parley.domain.store.writes import Write
 
@@ -88,6 +88,10 @@ class TransactionSource(Protocol):
 
     def record(self, key: RecordKey) -> Record | None:
         """A record."""
+        ...
+
+    def generation(self, tenant: str) -> int:
+        """The generation of the tenant's records; 0 when it is not known."""
         ...
 
     def holder(self, name: NameKey) -> str:
@@ -138,20 +142,6 @@ class Encoders(NamedTuple):
     entry: Callable[[dict[str, Any]], bytes]
 
 
-def stands_alone(changes: TeamChanges) -> bool:
-    """Whether it depends on rows that others in the same transaction would write: then it gets one for itself."""
-    return bool(
-        changes.moved
-        or changes.open_requests
-        or changes.ended
-        or changes.purges
-        or changes.departed
-        or changes.erase is not None
-        or changes.trim_audit
-        or changes.forget_before
-    )
-
-
 class Transaction:
     """Collects the writes of many commits. Its answers include what it has collected."""
 
@@ -162,6 +152,10 @@ class Transaction:
         # Records as they will be, None for those that are dropped; and as they were before the transaction.
         self.records: dict[RecordKey, Record | None] = {}
         self.before: dict[RecordKey, Record | None] = {}
+        # Records under new ids, which nobody asks for before they are durable.
+        self.created: list[Record] = []
+        # Tenants whose generation moves when the transaction is durable.
+        self.moved_generations: set[str] = set()
         self.heads: dict[str, Head] = {}
         # Counters of channels by tenant and id; new channels, and dropped ones. A dropped channel may be created again
         # with another row number, so the adapter removes dropped channels first.
@@ -183,15 +177,22 @@ class Transaction:
 
     def take(self, changes: TeamChanges) -> Committed:
         """The result of a commit; a `ParleyError` refuses it and leaves no trace."""
-        self._check(changes)
         tenant = changes.tenant
+        only_posts = changes.only_posts
+        self._check(changes, only_posts=only_posts)
+        if only_posts:
+            posts = tuple([self._post(post, tenant) for post in changes.posts])
+            return Committed(self.head(tenant).position, posts)
         blanked = self._erased(tenant, changes.erase) if changes.erase else 0
         puts = tuple([self._put(record, tenant) for record in changes.puts]) if changes.puts else ()
+        if changes.creates:
+            self.created += changes.creates
+            puts += changes.creates
         posts = tuple([self._post(post, tenant) for post in changes.posts])
         if changes.moved:
             posts += tuple([post for moved in changes.moved if (post := self._move(moved, tenant))])
         events = tuple([self._event(draft, tenant) for draft in changes.events]) if changes.events else ()
-        self._take_rest(changes, blanked)
+        self._take_rest(changes, blanked, posts, puts)
         ended = changes.ended + changes.purges
         dropped = tuple([(record.kind, record.id) for record in changes.drops]) if changes.drops else ()
         position = self.head(tenant).position
@@ -211,14 +212,23 @@ class Transaction:
 
     # ------------------------------------------------------------------ checks: nothing is collected here
 
-    def _check(self, changes: TeamChanges) -> None:
+    def _check(self, changes: TeamChanges, *, only_posts: bool) -> None:
         tenant = changes.tenant
-        for expect in changes.expects:
-            # Written out, because there are many of them: most are as they were.
-            key = (tenant, expect.kind, expect.id)
-            held = self.records[key] if key in self.records else self._source.record(key)
-            if (0 if held is None else held.version) != expect.version:
-                self._check_version(key, expect.version)
+        ground = changes.ground
+        holds = ground is not None and self._holds(tenant, ground.generation)
+        if changes.keys_generation and not (holds and self._holds(NO_TENANT, changes.keys_generation)):
+            raise Stale("what the caller was admitted by has changed meanwhile")
+        if ground is not None and not holds:
+            self._check_expects(tenant, ground.expects)
+        if not only_posts:
+            self._check_rest(changes)
+        for post in changes.posts:
+            if self.record((tenant, Channel.kind, post.channel_id)) is None and not _makes(changes, post):
+                raise NotFound.no_such("channel")
+
+    def _check_rest(self, changes: TeamChanges) -> None:
+        tenant = changes.tenant
+        self._check_expects(tenant, changes.expects)
         for record in changes.drops:
             self._check_version((record.tenant_id, record.kind, record.id), record.version)
         for record in changes.puts:
@@ -238,9 +248,18 @@ class Transaction:
             if not self._source.is_open(tenant, request_id):
                 facts = {"kind": "message", "id": request_id, "tenant": tenant}
                 raise Stale("the request was answered or expired meanwhile", facts=facts)
-        for post in changes.posts:
-            if self.record((tenant, Channel.kind, post.channel_id)) is None and not _makes(changes, post):
-                raise NotFound.no_such("channel")
+
+    def _holds(self, tenant: str, generation: int) -> bool:
+        """Whether no record that decisions rest on has changed since this generation."""
+        return tenant not in self.moved_generations and generation == self._source.generation(tenant) != 0
+
+    def _check_expects(self, tenant: str, expects: tuple[Expect, ...]) -> None:
+        for expect in expects:
+            # Written out, because there are many of them: most are as they were.
+            key = (tenant, expect.kind, expect.id)
+            held = self.records[key] if key in self.records else self._source.record(key)
+            if (0 if held is None else held.version) != expect.version and not expect.holds_for(held):
+                self._check_version(key, expect.version)
 
     def _check_version(self, key: RecordKey, version: int) -> Record | None:
         stored = self.record(key)
@@ -275,8 +294,8 @@ class Transaction:
 
     # ------------------------------------------------------------------ collecting writes
 
-    def _take_rest(self, changes: TeamChanges, blanked: int) -> None:
-        """What is not part of the usual message."""
+    def _take_rest(self, changes: TeamChanges, blanked: int, posts: tuple[Post, ...], puts: tuple[Record, ...]) -> None:
+        """Beside records, messages and events."""
         tenant = changes.tenant
         if changes.receipts:
             self.writes.append(InsertReceipts(self.head(tenant).tenant_row, changes.receipts))
@@ -291,41 +310,45 @@ class Transaction:
             self._drop(record)
         if changes.entries:
             self._append(tenant, changes.entries)
-        for draft in changes.audits:
-            self._audit(tenant, _counted(draft, blanked) if blanked else draft)
+        if changes.audits:
+            self._audit(tenant, [_counted(draft, blanked) if blanked else draft for draft in changes.audits])
         for spend in changes.spends:
             key = (tenant, spend.key, spend.window)
             self.budgets[key] = max(0, self._spent(key) + spend.amount)
         if changes.trim_audit:
             self.writes.append(TrimAudit(self.head(tenant).tenant_row, changes.trim_audit))
         if changes.saved is not None:
-            use = (tenant, changes.saved.scope)
-            self.saved[use] = with_answer(self.saved.get(use), changes.saved)
+            self._save(tenant, changes.saved, changes.answer(posts, puts) if changes.answer is not None else None)
         if changes.forget_before:
             self.writes.append(ForgetKeys(changes.forget_before))
         if changes.erase is not None:
             self.writes.append(EraseContent(self.head(tenant).tenant_row, changes.erase))
+
+    def _save(self, tenant: str, use: Saved, answer: tuple[int, bytes] | None) -> None:
+        if answer is not None:
+            use = use._replace(status=answer[0], answer=answer[1])
+        key = (tenant, use.scope)
+        self.saved[key] = with_answer(self.saved.get(key), use)
 
     def _post(self, post: Post, tenant: str) -> Post:
         key = (tenant, post.channel_id)
         counters = self.counters(key)
         if counters is None:
             raise RuntimeError("the channel was checked before")
-        # Unpacked by hand, here and below: this runs for every message.
+        # Unpacked and packed by hand, here and below: this runs for every message.
+        pack = tuple.__new__
         tenant_row, position, entries, link, audits = self.head(tenant)
         channel = self.record((tenant, Channel.kind, post.channel_id))
         number, intent_id, seq, (count, last_at, floor) = counters
-        position += 1
-        seq += 1
+        position, seq = position + 1, seq + 1
         most = channel.options.max_messages if isinstance(channel, Channel) else seq
         # Setting the clock back does not change the order: within a channel, times never decrease.
-        at = max(post.created_at, last_at)
-        placed = post._replace(position=position, seq=seq, created_at=at)
+        at = post.created_at if post.created_at > last_at else last_at
+        placed = post.at_place(position, seq, at)
         self._floors.setdefault(key, floor)
-        self.channel_counters[key] = ChannelCounters(
-            number, intent_id, seq, Tally(count + 1, at, max(floor, seq - most))
-        )
-        self.heads[tenant] = Head(tenant_row, position, entries, link, audits)
+        tally = pack(Tally, (count + 1, at, floor if floor > seq - most else seq - most))
+        self.channel_counters[key] = pack(ChannelCounters, (number, intent_id, seq, tally))
+        self.heads[tenant] = pack(Head, (tenant_row, position, entries, link, audits))
         insert = self._insert()
         insert.posts.append((tenant_row, number, placed))
         if post.pattern is Pattern.RESPONSE and not post.partial:
@@ -333,10 +356,8 @@ class Transaction:
         return placed
 
     def _insert(self) -> InsertPosts:
-        last = self.writes[-1] if self.writes else None
-        if not isinstance(last, InsertPosts):
-            last = InsertPosts([], [])
-            self.writes.append(last)
+        if not self.writes or not isinstance(last := self.writes[-1], InsertPosts):
+            self.writes.append(last := InsertPosts([], []))
         return last
 
     def _move(self, moved: Moved, tenant: str) -> Post | None:
@@ -387,7 +408,7 @@ class Transaction:
         if isinstance(record, Channel):
             self._put_channel(record)
         # With the tenant's position at this change.
-        stored = changed(record.with_position(self.head(tenant).position), version=record.version + 1)
+        stored = record.with_position(self.head(tenant).position).after(before)
         self._note(key, stored, before)
         if stored.name:
             self._names[name_key(stored)] = stored.id
@@ -418,6 +439,8 @@ class Transaction:
         if key not in self.records:
             self.before[key] = before
         self.records[key] = after
+        if moves_generation(before, after):
+            self.moved_generations.add(key[0])
         if before is not None and before.name and (after is None or name_key(after) != name_key(before)):
             self._names[name_key(before)] = FREE
 
@@ -431,14 +454,16 @@ class Transaction:
             self.entries.append((head.tenant_row, position, document, link))
         self.heads[tenant] = head._replace(entry_position=position, entry_link=link)
 
-    def _audit(self, tenant: str, draft: AuditDraft) -> None:
-        head = self.head(tenant)
-        key = (tenant, draft.side)
-        side = self.sides.get(key) or self._source.side(key)
-        entry = entry_at(head.audit_number + 1, draft, tenant, side, self._encoders.entry)
-        self.sides[key] = SideHead(entry.seq, entry.entry_hash)
-        self.audits.append((head.tenant_row, entry))
-        self.heads[tenant] = head._replace(audit_number=entry.number)
+    def _audit(self, tenant: str, drafts: list[AuditDraft]) -> None:
+        tenant_row, position, entries, link, number = self.head(tenant)
+        for draft in drafts:
+            number += 1
+            key = (tenant, draft.side)
+            side = self.sides.get(key) or self._source.side(key)
+            entry = entry_at(number, draft, tenant, side, self._encoders.entry)
+            self.sides[key] = SideHead(entry.seq, entry.entry_hash)
+            self.audits.append((tenant_row, entry))
+        self.heads[tenant] = Head(tenant_row, position, entries, link, number)
 
     # ------------------------------------------------------------------ reading: what was collected, else the source
 
@@ -464,7 +489,7 @@ def name_key(record: Record) -> NameKey:
 
 
 def _counted(draft: AuditDraft, blanked: int) -> AuditDraft:
-    """The audit entry of an erasure, with the number of erased messages added."""
+    """An audit entry of an erasure, with the number of erased messages added."""
     return draft._replace(facts={**draft.facts, "messages": draft.facts.get("messages", 0) + blanked})
 
 

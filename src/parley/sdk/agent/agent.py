@@ -9,6 +9,7 @@ from parley.domain.channel.bookmark import MOST_OPEN
 from parley.domain.errors.errors import Invalid
 from parley.domain.names import agent_name
 from parley.sdk.agent.handlers import check_handler_names, handlers_of
+from parley.sdk.agent.uncaught import explain_unknown_options, of_agent
 from parley.sdk.protocol.flow import some_seconds
 
 if TYPE_CHECKING:
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Awaitable, Callable, Iterable
 
-    from parley.sdk.agent.channels import AgentChannels, DirectHandle
+    from parley.sdk.agent.channels import AgentChannels
     from parley.sdk.agent.handlers import Handlers
     from parley.sdk.agent.runtime import Runtime
     from parley.sdk.client.client import AsyncClient
+    from parley.sdk.client.direct import AsyncDirect
 
 T = TypeVar("T")
 
@@ -57,6 +59,8 @@ class BaseAgent:
     `run()`. No `__init__` is needed, and a class that has one need not call this one's.
     """
 
+    __module__ = "parley"
+
     # Under a name that no class has by accident: an agent may well have a handler or an attribute called `plan`.
     __parley_plan__: ClassVar[Plan | None] = None
     _runtime: Runtime | None = None
@@ -76,11 +80,11 @@ class BaseAgent:
         """Channels to ask, notify and broadcast in."""
         return self._running.workplace.channels
 
-    def direct(self, agent: str) -> DirectHandle:
+    def direct(self, agent: str) -> AsyncDirect:
         """Talk to one agent directly, without an intent: `await self.direct("writer").ask({...})`."""
-        from parley.sdk.agent.channels import DirectHandle
+        from parley.sdk.client.direct import AsyncDirect
 
-        return DirectHandle(self.channels, agent)
+        return AsyncDirect(agent, self.channels.open_direct)
 
     @property
     def client(self) -> AsyncClient:
@@ -106,6 +110,7 @@ class BaseAgent:
 
         return wait_in_thread(self._running, awaitable)
 
+    @of_agent
     def run(self, address: str = "", *, key: str = "") -> None:
         """Work until SIGTERM or Ctrl-C; then finish what was begun.
 
@@ -157,6 +162,9 @@ class Agent:
     that it has claimed (from its `shared` mail, or because it was for `any:ROLE`); then another gets it.
     """
 
+    __module__ = "parley"
+
+    @explain_unknown_options
     def __init__(  # noqa: PLR0913  # one parameter a choice
         self,
         name: str,

@@ -82,16 +82,103 @@ def on_message(
     kinds = [*(pattern.value for pattern in Pattern), *KINDS]
     if kind is not None and kind not in kinds:
         raise Invalid(f"on_message: {kind!r} is no kind of message", hint=f"one of {', '.join(kinds)}")
-    if timeout is not None:
-        some_seconds("on_message: timeout", timeout)
-    if schema is not None:
-        check_schema(schema, "on_message: schema")
-    check_retries("on_message", retries, backoff)
-    if callable(channel):
-        return _mark(channel, HandlerSpec(MESSAGE))
-    senders = (from_,) if isinstance(from_, str) else tuple(from_ or ())
-    spec = HandlerSpec(MESSAGE, channel or "", kind or "", senders, timeout, schema, intent or "", retries, backoff)
-    return lambda method: _mark(method, spec)
+    filters = _Filters(from_, intent, timeout, schema, retries, backoff)
+    return _handles("on_message", (kind or "",), channel, filters)
+
+
+@overload
+def on_request(channel: F, /) -> F: ...
+
+
+@overload
+def on_request(
+    channel: str | None = None,
+    *,
+    from_: str | tuple[str, ...] | list[str] | None = None,
+    intent: str | None = None,
+    timeout: float | None = None,
+    schema: Any = None,  # noqa: ANN401  # a type
+    retries: int = 0,
+    backoff: float = 1.0,
+) -> Callable[[F], F]: ...
+
+
+def on_request(
+    channel: F | str | None = None,
+    *,
+    from_: str | tuple[str, ...] | list[str] | None = None,
+    intent: str | None = None,
+    timeout: float | None = None,
+    schema: Any = None,  # a type
+    retries: int = 0,
+    backoff: float = 1.0,
+) -> F | Callable[[F], F]:
+    """Call the method for each request that arrives: what it returns is the answer. Otherwise as `on_message`."""
+    filters = _Filters(from_, intent, timeout, schema, retries, backoff)
+    return _handles("on_request", (Pattern.REQUEST.value,), channel, filters)
+
+
+@overload
+def on_notify(channel: F, /) -> F: ...
+
+
+@overload
+def on_notify(
+    channel: str | None = None,
+    *,
+    from_: str | tuple[str, ...] | list[str] | None = None,
+    intent: str | None = None,
+    timeout: float | None = None,
+    schema: Any = None,  # noqa: ANN401  # a type
+    retries: int = 0,
+    backoff: float = 1.0,
+) -> Callable[[F], F]: ...
+
+
+def on_notify(
+    channel: F | str | None = None,
+    *,
+    from_: str | tuple[str, ...] | list[str] | None = None,
+    intent: str | None = None,
+    timeout: float | None = None,
+    schema: Any = None,  # a type
+    retries: int = 0,
+    backoff: float = 1.0,
+) -> F | Callable[[F], F]:
+    """Call the method for what others tell: notifications and broadcasts, which need no answer. See `on_message`."""
+    filters = _Filters(from_, intent, timeout, schema, retries, backoff)
+    return _handles("on_notify", (Pattern.NOTIFY.value, Pattern.BROADCAST.value), channel, filters)
+
+
+class _Filters(NamedTuple):
+    """Which messages a handler is for, beside their channel and kind, and how it is called."""
+
+    senders: str | tuple[str, ...] | list[str] | None
+    intent: str | None
+    timeout: float | None
+    schema: Any
+    retries: int
+    backoff: float
+
+
+def _handles(name: str, kinds: tuple[str, ...], channel: F | str | None, filters: _Filters) -> F | Callable[[F], F]:
+    """Mark a method, or what marks one, for the messages of these kinds."""
+    if filters.timeout is not None:
+        some_seconds(f"{name}: timeout", filters.timeout)
+    if filters.schema is not None:
+        check_schema(filters.schema, f"{name}: schema")
+    check_retries(name, filters.retries, filters.backoff)
+    senders = (filters.senders,) if isinstance(filters.senders, str) else tuple(filters.senders or ())
+    where = "" if callable(channel) else channel or ""
+    intent, (timeout, schema, retries, backoff) = filters.intent or "", filters[2:]
+    specs = [HandlerSpec(MESSAGE, where, kind, senders, timeout, schema, intent, retries, backoff) for kind in kinds]
+
+    def mark(method: F) -> F:
+        for spec in specs:
+            method = _mark(method, spec)
+        return method
+
+    return mark(channel) if callable(channel) else mark
 
 
 def on_assignment(method: F) -> F:

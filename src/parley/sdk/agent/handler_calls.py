@@ -10,7 +10,7 @@ from parley.domain.errors.errors import ParleyError
 from parley.domain.errors.rules import MessageHeld
 from parley.domain.errors.team import MessageExpired
 from parley.sdk.agent.calling import call, failure_of, may_retry, retry_pause
-from parley.sdk.agent.logs import describe_arrival, error_text, log_event
+from parley.sdk.agent.logs import describe_arrival, error_text, log_event, message_facts
 from parley.sdk.agent.results import Parts, accepts_parts, result_of
 from parley.sdk.protocol.retry import retry_while_unavailable
 from parley.wire.api.records.channels import ChannelMessage
@@ -112,7 +112,7 @@ class HandlerCalls:
                 part = await self.retry_answer(lambda: self._workplace.send_part(request, payload, kind, number))
             except MessageHeld:
                 text = "a part of its answer is held for approval"
-                self._log("agent_part_held", text, message_id=request.id, level=logging.INFO)
+                self._log("agent_part_held", text, about=request, level=logging.INFO)
                 return ""
             self._counts["parts"] += 1
             return part
@@ -130,12 +130,13 @@ class HandlerCalls:
     def _log_error(self, handler: Handler, argument: object, arrival_id: str, error: BaseException) -> None:
         """Log what a handler raised: a refusal on purpose in one line, anything else with its traceback."""
         agent = self._plan.name
-        extra = {"action": "agent_handler_failed", "agent": agent, "handler": handler.name, "what": arrival_id}
+        facts = {"handler": handler.name, "what": arrival_id, **message_facts(argument)}
+        extra = {"action": "agent_handler_failed", "agent": agent, **facts}
         text = f"{agent}: {handler.name} failed on {describe_arrival(argument, arrival_id)}"
         if isinstance(error, ParleyError):
             _log.warning("%s (%s: %s)", text, error.code, " ".join(error_text(error).split()), extra=extra)
         else:
             _log.error("%s", text, extra=extra, exc_info=error)
 
-    def _log(self, action: str, text: str, error_text: str = "", level: int = logging.WARNING, **facts: object) -> None:
+    def _log(self, action: str, text: str, error_text: str = "", level: int = logging.WARNING, **facts: Any) -> None:  # noqa: ANN401
         log_event(_log, self._plan.name, action, text, error_text, level, **facts)

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from parley.wire.api.records.channels import ChannelMessage
 
 
+_PLURALS = {"request": "requests", "response": "responses", "notify": "notifications", "broadcast": "broadcasts"}
+
+
 def returns_awaitable(call: Callable[..., Any]) -> bool:
     """Whether calling it returns a coroutine."""
     function = inspect.unwrap(call)
@@ -102,6 +105,18 @@ def check_handlers(candidates: Iterable[Handler]) -> Handlers:
             payload = ", or the payload and the message" if handler.spec.event == MESSAGE else ""
             raise Invalid(f"{handler.name}() has to take {argument} and nothing else{payload}") from None
     return handlers
+
+
+def no_handler_text(message: ChannelMessage, specs: Iterable[HandlerSpec]) -> str:
+    """Why no handler is called with a message: its channel has none, or one for other kinds of messages only."""
+    text = f"has no handler for this {message.message_type} in {message.channel or message.channel_id!r}"
+    specs = [spec for spec in specs if spec.event == MESSAGE]
+    here = [spec for spec in specs if spec.kind and _matches(spec._replace(kind=""), message)]
+    if here:
+        kinds = dict.fromkeys(_PLURALS.get(spec.kind, spec.kind) for spec in here)
+        return f"{text} (it has one for {' and '.join(kinds)} only)"
+    channels = ", ".join(sorted({spec.channel for spec in specs if spec.channel}))
+    return f"{text} (it has some for {channels})" if channels else text
 
 
 def _matches(spec: HandlerSpec, message: ChannelMessage) -> bool:

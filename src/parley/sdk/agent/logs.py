@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from traceback import FrameSummary
 
+    from parley.wire.api.records.channels import ChannelMessage
+
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _LIBRARIES = tuple(
     {os.path.join(sysconfig.get_path(scheme), "") for scheme in ("stdlib", "platstdlib", "purelib", "platlib")}
@@ -29,14 +31,42 @@ def log_event(
     text: str,
     error_text: str = "",
     level: int = logging.WARNING,
+    about: ChannelMessage | None = None,
     **facts: object,
 ) -> None:
-    """Log an event of an agent; `error_text` never contains a body or a key."""
+    """Log an event of an agent, `about` a message; `error_text` never contains a body or a key."""
+    if about is not None:
+        text, facts = f"{text}: {describe_arrival(about, about.id)}", {**message_facts(about), **facts}
+    elif "message_id" in facts:
+        text = f"{text}: {facts['message_id']}"
     extra = {"action": action, "agent": agent, "why": error_text, **facts}
     if error_text:
         log.log(level, "%s: %s (%s)", agent, text, error_text, extra=extra)
     else:
         log.log(level, "%s: %s", agent, text, extra=extra)
+
+
+def print_log_if_unconfigured() -> bool:
+    """Print the log of agents to standard error, with times, unless the program has configured logging."""
+    log = logging.getLogger("parley.agent")
+    if logging.getLogger().handlers or log.handlers:
+        return False
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+    # The line that says where it works and how to stop it is printed in any case.
+    handler.addFilter(lambda record: getattr(record, "action", "") != "agent_started")
+    log.addHandler(handler)
+    log.setLevel(logging.INFO if log.level == logging.NOTSET else log.level)
+    return True
+
+
+def message_facts(arrival: object) -> dict[str, object]:
+    """The id, the sender and the channel of a message, for machines; nothing for what is no message."""
+    sender, channel_id = getattr(arrival, "sender", ""), getattr(arrival, "channel_id", "")
+    if not (sender and channel_id):
+        return {}
+    channel = getattr(arrival, "channel", "") or channel_id
+    return {"message_id": getattr(arrival, "id", ""), "sender": sender, "channel": channel}
 
 
 def describe_arrival(arrival: object, arrival_id: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import sys
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from parley.domain.errors.errors import Invalid, ParleyError
 from parley.domain.errors.team import BookmarkTaken
 from parley.sdk.agent.agent import BaseAgent, plan_of, runtime_parts
+from parley.sdk.agent.logs import print_log_if_unconfigured
 from parley.sdk.agent.runtime import Runtime
 from parley.sdk.agent.uncaught import print_if_uncaught
 from parley.sdk.agent.watchdog import watch_loop
@@ -80,9 +80,10 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 async def _serve_until_signal(agents: Sequence[BaseAgent], address: str, key: str) -> None:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    prints_log = print_log_if_unconfigured()
 
     def report_ready() -> None:
-        if not logging.getLogger().handlers:  # with logging configured, the log says it
+        if prints_log:  # with logging configured, the log says it
             names = ", ".join(plan_of(agent).name for agent in agents)
             sys.stderr.write(f"parley: {names} at work on {find_server(address)[0]}; stop with Ctrl-C\n")
 

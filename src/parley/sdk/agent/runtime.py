@@ -22,10 +22,12 @@ from typing import TYPE_CHECKING, Any
 from parley.domain.errors.errors import Conflict, Forbidden, Invalid, NotFound, ParleyError
 from parley.domain.errors.rules import MessageHeld
 from parley.domain.errors.team import AlreadyAnswered, BookmarkTaken, Gone, KeyReused, MessageExpired
-from parley.sdk.agent.channels import current_intent, current_trace
 from parley.sdk.agent.decorators import MESSAGE
 from parley.sdk.agent.handler_calls import HandlerCalls, RetryLater
+from parley.sdk.agent.handlers import no_handler_text
 from parley.sdk.agent.logs import log_event
+from parley.sdk.client.received import received
+from parley.sdk.protocol.context import current_intent, current_trace
 from parley.sdk.protocol.failures import FAILURE_TEXT_MAX_CHARS, Failure
 from parley.sdk.protocol.retry import retry_while_unavailable
 
@@ -260,6 +262,7 @@ class Runtime:
         if message is not None:
             current_intent.set(message.intent_id)
             current_trace.set(str(message.metadata.get("trace_id", "")))
+            message = received(message, self)
             if message.message_type == "request":
                 return await self._handle_request(arrival, message)
             return "" if await self._is_awaited_answer(message) else await self._handle_message(arrival, message)
@@ -337,13 +340,12 @@ class Runtime:
         """
         if arrival.job is None and (message.to != self.plan.name or message.message_type != "request"):
             return None
-        channels = ", ".join(sorted({handler.spec.channel for handler in self._handlers if handler.spec.channel}))
-        text = f"has no handler for this {message.message_type} in {message.channel or message.channel_id!r}"
-        text += f" (it has some for {channels})" if channels else ""
-        failure = Failure("no_handler", f"{self.plan.name} {text}")
+        text = no_handler_text(message, [handler.spec for handler in self._handlers])
         if arrival.job is not None and arrival.job.attempts <= _OTHERS_TRIED:
-            raise RetryLater(failure.message, _RETRY_SECONDS)
-        self._log("agent_request_unhandled", text, message_id=message.id)
+            raise RetryLater(f"{self.plan.name} {text}", _RETRY_SECONDS)
+        # An answer names its sender beside the error; a dead letter does not.
+        failure = Failure("no_handler", text if message.message_type == "request" else f"{self.plan.name} {text}")
+        self._log("agent_request_unhandled", text, about=message)
         return failure
 
     async def _give(self, message: ChannelMessage, result: HandlerResult) -> str:
@@ -356,13 +358,13 @@ class Runtime:
             self.counts["forwarded"] += 1
         except MessageHeld:
             text = "what it hands on is held for approval"
-            self._log("agent_forward_held", text, message_id=message.id, level=logging.INFO)
+            self._log("agent_forward_held", text, about=message, level=logging.INFO)
         except (MessageExpired, AlreadyAnswered) as error:
             text = "what it hands on is no longer wanted"
-            self._log("agent_answer_unwanted", text, str(error), message_id=message.id)
+            self._log("agent_answer_unwanted", text, str(error), about=message)
         except ParleyError as error:
             self.counts["failed"] += 1
-            self._log("agent_forward_refused", f"could not hand on to {forward.to}", str(error), message_id=message.id)
+            self._log("agent_forward_refused", f"could not hand on to {forward.to}", str(error), about=message)
             failure = Failure(error.code, f"could not hand the request on to {forward.to}: {error}"[:500])
             return await self._answer(message, failure.payload(self.plan.name), failure.metadata)
         return ""
@@ -378,24 +380,29 @@ class Runtime:
             await self._calls.retry_answer(lambda: self.workplace.answer(message, payload, metadata))
             self.counts["answered"] += 1
         except MessageHeld:
-            self._log("agent_answer_held", "its answer is held for approval", message_id=message.id, level=logging.INFO)
+            self._log("agent_answer_held", "its answer is held for approval", about=message, level=logging.INFO)
         except _ANSWER_OBSOLETE as error:
-            self._log("agent_answer_unwanted", "its answer is no longer needed", str(error), message_id=message.id)
+            self._log("agent_answer_unwanted", "its answer is no longer needed", str(error), about=message)
         except Invalid as error:
             self.counts["failed"] += 1
-            self._log(
-                "agent_answer_refused", "its answer was refused", str(error), logging.ERROR, message_id=message.id
-            )
+            self._log("agent_answer_refused", "its answer was refused", str(error), logging.ERROR, about=message)
             failure = Failure(error.code, f"the answer was refused: {error}"[:FAILURE_TEXT_MAX_CHARS])
             if metadata == failure.metadata:
                 return failure.message
             return await self._answer(message, failure.payload(self.plan.name), failure.metadata)
         return ""
 
+    async def respond(
+        self, message: ChannelMessage, payload: Mapping[str, Any], metadata: Mapping[str, Any] | None
+    ) -> None:
+        """Answer for a handler that calls `message.reply(...)` and returns nothing."""
+        await self._calls.retry_answer(lambda: self.workplace.answer(message, payload, metadata))
+        self.counts["answered"] += 1
+
     def _summary(self) -> str:
         return ", ".join(f"{name} {count}" for name, count in self.counts.items()) or "received nothing"
 
-    def _log(self, action: str, text: str, error_text: str = "", level: int = logging.WARNING, **facts: object) -> None:
+    def _log(self, action: str, text: str, error_text: str = "", level: int = logging.WARNING, **facts: Any) -> None:  # noqa: ANN401
         log_event(_log, self.plan.name, action, text, error_text, level, **facts)
 
 

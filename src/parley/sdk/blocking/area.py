@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, TypeVar
 
 from parley.domain.errors.errors import Unavailable
+from parley.domain.lookup import is_id
+from parley.sdk.protocol import lookup
 from parley.sdk.records import read_answer
 
 if TYPE_CHECKING:
@@ -16,10 +19,25 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
+def name_methods(client: type[Area]) -> None:
+    """Call the methods of all areas after the client: `Client.ask() missing ...`, and no area that nobody imported."""
+    for area in client.__mro__:
+        if issubclass(area, Area):
+            for name, method in vars(area).items():
+                if isinstance(method, FunctionType):
+                    method.__qualname__ = f"{client.__name__}.{name}"
+
+
 class Area:
     """A client's connection. Each module of this package adds the methods of one area to it."""
 
     connection: Connection
+
+    def _intent_id(self, intent: str) -> str:
+        """The id of an intent that is given by its id, its title or the end of its id. An id costs no request."""
+        if is_id(intent, lookup.INTENT.prefix):
+            return intent
+        return (self.connection.run(lookup.find_intent(self.connection.session, intent))).id
 
     def _fetch(
         self,

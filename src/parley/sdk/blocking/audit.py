@@ -24,6 +24,7 @@ class Audit(Area):
         *,
         side: str | None = None,
         exchange_id: str | None = None,
+        message_id: str | None = None,
         conversation_id: str | None = None,
         action: str | None = None,
         outcome: str | None = None,
@@ -37,8 +38,8 @@ class Audit(Area):
 
         Go on with `after=page.next`, and back with `before=page.previous`. `side` is an agent, a person, or "@tenant".
         """
-        query = without_none(side=side, exchange_id=exchange_id, conversation_id=conversation_id, action=action)
-        query |= without_none(outcome=outcome, since=timestamp_of(since), until=timestamp_of(until))
+        query = without_none(side=side, exchange_id=exchange_id, message_id=message_id, conversation_id=conversation_id)
+        query |= without_none(action=action, outcome=outcome, since=timestamp_of(since), until=timestamp_of(until))
         query |= without_none(after=after, before=before, limit=limit)
         return self._fetch(AuditPage, "GET", "audit", query=query)
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from parley.domain.errors.team import NameTaken
 from parley.sdk.blocking.area import Area
-from parley.sdk.client.fields import lists_of, without_none
-from parley.wire.api.records.channels import Channel, ChannelOptions
+from parley.sdk.client.fields import lists_of, timestamp_of, without_none
+from parley.wire.api.records.channels import Channel, ChannelOptions, RecentChannel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from parley.sdk.client.fields import Moment
 
 
 def _options(options: Mapping[str, Any] | ChannelOptions | None) -> dict[str, Any] | None:
@@ -20,8 +22,12 @@ def _options(options: Mapping[str, Any] | ChannelOptions | None) -> dict[str, An
     return options.to_dict() if isinstance(options, ChannelOptions) else dict(options)
 
 
+def _cursor_of(channel: RecentChannel) -> str:
+    return f"{timestamp_of(channel.last_message_at or channel.created_at)}/{channel.id}"
+
+
 class Channels(Area):
-    """What a client does with channels."""
+    """What a client does with channels. `intent_id` may also be the title of the intent, or the end of its id."""
 
     def create_channel(
         self,
@@ -40,11 +46,33 @@ class Channels(Area):
         """
         body = without_none(name=name, member_policy=member_policy, options=_options(options), task_id=task_id)
         body |= lists_of(members=members)
-        return self._fetch(Channel, "POST", "intents", intent_id, "channels", body=body)
+        return self._fetch(Channel, "POST", "intents", self._intent_id(intent_id), "channels", body=body)
 
     def list_channels(self, intent_id: str) -> list[Channel]:
         """The channels of an intent that you may see."""
-        return self._fetch(list[Channel], "GET", "intents", intent_id, "channels")
+        return self._fetch(list[Channel], "GET", "intents", self._intent_id(intent_id), "channels")
+
+    def recent_channels(
+        self,
+        *,
+        intent_id: str | None = None,
+        member: str | None = None,
+        status: str | None = None,
+        active_since: Moment | None = None,
+        before: RecentChannel | str | None = None,
+        limit: int | None = None,
+    ) -> list[RecentChannel]:
+        """The channels that you may read, in all intents, last active first, each with its newest message.
+
+        With `intent_id`, only those on this intent; with `member`, only those that list this agent as a member. `limit`
+        is 50 unless it is given, and 200 at most; `before` is the last channel of the page before this one.
+        """
+        query = without_none(member=member, status=status, active_since=timestamp_of(active_since), limit=limit)
+        if intent_id is not None:
+            query["intent_id"] = self._intent_id(intent_id)
+        if before is not None:
+            query["before"] = before if isinstance(before, str) else _cursor_of(before)
+        return self._fetch(list[RecentChannel], "GET", "channels", query=query)
 
     def get_channel(self, channel_id: str) -> Channel:
         """A channel by its id."""
@@ -85,6 +113,7 @@ class Channels(Area):
         task_id: str | None = None,
     ) -> Channel:
         """The channel of this name, which is created when there is none; the rest matters only then."""
+        intent_id = self._intent_id(intent_id)
         for channel in self.list_channels(intent_id):
             if channel.name == name:
                 return channel

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Intents(Area):
-    """What a client does with intents."""
+    """What a client does with intents. Where an intent is named, its title or the end of its id will do."""
 
     def create_intent(  # noqa: PLR0913  # one parameter a field
         self,
@@ -43,8 +43,8 @@ class Intents(Area):
         return self._fetch(Intent, "POST", "intents", body=body)
 
     def get_intent(self, intent_id: str) -> Intent:
-        """An intent."""
-        return self._fetch(Intent, "GET", "intents", intent_id)
+        """An intent, by its id, its title or the end of its id."""
+        return self._fetch(Intent, "GET", "intents", self._intent_id(intent_id))
 
     def list_intents(
         self, status: str | None = None, *, limit: int | None = None, offset: int | None = None
@@ -88,15 +88,17 @@ class Intents(Area):
     def assign_agent(self, intent_id: str, agent_id: str | None = None, role: str = "worker") -> Assignment:
         """Put an agent to work on an intent, as "worker" or "coordinator"; without a name yourself."""
         body = without_none(agent_id=agent_id, role=role)
-        return self._fetch(Assignment, "POST", "intents", intent_id, "agents", body=body)
+        return self._fetch(Assignment, "POST", "intents", self._intent_id(intent_id), "agents", body=body)
 
     def unassign_agent(self, intent_id: str, agent_id: str) -> None:
         """Take an agent off an intent."""
-        self._tell("DELETE", "intents", intent_id, "agents", agent_id)
+        self._tell("DELETE", "intents", self._intent_id(intent_id), "agents", agent_id)
 
     def list_assignments(self, intent_id: str) -> list[Assignment]:
         """The agents that work on an intent."""
-        return self._fetch(list[Assignment], "GET", "intents", intent_id, "agents")
+        return self._fetch(list[Assignment], "GET", "intents", self._intent_id(intent_id), "agents")
 
     def _change(self, intent_id: str, what: str, body: dict[str, Any], version: int | None) -> Intent:
-        return self._fetch(Intent, "POST", "intents", intent_id, what, body=body, headers=if_match(version))
+        return self._fetch(
+            Intent, "POST", "intents", self._intent_id(intent_id), what, body=body, headers=if_match(version)
+        )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.sdk.blocking.area import Area
 from parley.sdk.client.fields import timestamp_of, without_none
-from parley.wire.api.records.directory import Challenge, Identity, Key, NewKey, SignatureCheck, Tenant
+from parley.wire.api.records.directory import Challenge, Identity, Key, KeyHolder, NewKey, SignatureCheck, Tenant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Keys(Area):
-    """What a client does with keys. All but an agent's own identity needs an admin's key."""
+    """What a client does with keys. All but `whoami` and an agent's own identity needs an admin's key."""
 
     def create_key(
         self,
@@ -38,6 +38,10 @@ class Keys(Area):
     def list_keys(self) -> list[Key]:
         """The tenant's keys, without their secrets."""
         return self._fetch(list[Key], "GET", "keys")
+
+    def whoami(self) -> KeyHolder:
+        """Whose key this client has: its kind, tenant, agent or person, and the roles of the agent."""
+        return self._fetch(KeyHolder, "GET", "whoami")
 
     def revoke_key(self, key_id: str) -> Key:
         """End a key."""

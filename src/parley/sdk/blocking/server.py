@@ -9,6 +9,7 @@ from parley.sdk.blocking.area import Area
 from parley.sdk.records import read_answer
 from parley.sdk.transport.port import Broken
 from parley.wire.api.records.directory import Health, ServerInfo
+from parley.wire.api.records.status import StatusHistory
 
 if TYPE_CHECKING:
     from parley.sdk.protocol.flow import Answer, ApiSession, Flow
@@ -36,6 +37,10 @@ class Server(Area):
     def server_info(self) -> ServerInfo:
         """What the server speaks, and which version it is of."""
         return self._read(ServerInfo, "/.well-known/openintent.json")
+
+    def status_history(self, seconds: int = 600) -> StatusHistory:
+        """What the servers did in the last seconds, at most 600. Needs an admin's key of the operator's tenant."""
+        return self._fetch(StatusHistory, "GET", "status", "history", query={"seconds": seconds})
 
     def _read(self, kind: type[R], path: str) -> R:
         answer = self.connection.run(_send_once(self.connection.session, path))

@@ -49,6 +49,10 @@ class Webhooks(Area):
         """The last tries to push something."""
         return self._fetch(list[Attempt], "GET", "subscriptions", subscription_id, "attempts")
 
+    def test_subscription(self, subscription_id: str) -> Attempt:
+        """Have a test pushed to its address, whatever its state; the result says what the receiver answered."""
+        return self._fetch(Attempt, "POST", "subscriptions", subscription_id, "test")
+
     def switch_subscription(self, subscription_id: str, *, active: bool) -> Subscription:
         """Switch a subscription on, which gives it all its tries again, or off."""
         body = {"active": active}

@@ -69,7 +69,7 @@ class AsyncAgents(AsyncArea):
         return await self._fetch(Heartbeat, "POST", "agents", agent_id, "heartbeat", body=body)
 
     async def set_agent_status(self, agent_id: str, status: str) -> AgentInfo:
-        """Set an agent "active" or "draining"; "deregistered" ends it."""
+        """Set an agent "active", "draining" or "stopped" (shown as dead until it is back); "deregistered" ends it."""
         body = {"status": status}
         return await self._fetch(AgentInfo, "PATCH", "agents", agent_id, "status", body=body)
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from parley.domain.errors.errors import Invalid
 from parley.sdk.client.area import AsyncArea
-from parley.sdk.client.fields import without_none
-from parley.wire.api.records.rules import Approval, Exchange, Suspension
+from parley.sdk.client.fields import timestamp_of, without_none
+from parley.sdk.protocol.call_arguments import brief
+from parley.wire.api.records.rules import Approval, ApprovalCount, Exchange, Suspension, SuspensionPreview
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from parley.sdk.client.fields import Moment
 
 
 class AsyncApprovals(AsyncArea):
@@ -37,16 +41,55 @@ class AsyncApprovals(AsyncArea):
         body = {"reason": reason}
         return await self._fetch(Exchange, "POST", "exchanges", exchange_id, "close", body=body)
 
-    async def list_approvals(
-        self, status: str | None = None, *, after: str | None = None, limit: int | None = None
+    async def list_approvals(  # noqa: PLR0913  # one parameter a field
+        self,
+        status: str | None = None,
+        *,
+        agent: str | None = None,
+        user: str | None = None,
+        to: str | None = None,
+        cause: str | None = None,
+        order: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+        summary: bool = False,
     ) -> list[Approval]:
-        """What waits, or waited, for a person; `after` is the id of one: what comes behind it."""
-        query = without_none(status=status, after=after, limit=limit)
+        """What waits, or waited, for a person: "oldest" first, "newest" first or by when they expire ("expiring").
+
+        The status "decided" is every one but "pending". `after` and `before` are the id of an approval: what follows it
+        in the list. With `summary` the approvals come without their content.
+        """
+        query = without_none(
+            status=status,
+            agent=agent,
+            user=user,
+            to=to,
+            cause=cause,
+            order=order,
+            after=after,
+            before=before,
+            limit=limit,
+            summary="true" if summary else None,
+        )
         return await self._fetch(list[Approval], "GET", "approvals", query=query)
 
-    async def get_approval(self, approval_id: str) -> Approval:
-        """What a person has to decide, or has decided."""
-        return await self._fetch(Approval, "GET", "approvals", approval_id)
+    async def count_approvals(
+        self,
+        status: str | None = None,
+        *,
+        agent: str | None = None,
+        user: str | None = None,
+        to: str | None = None,
+        cause: str | None = None,
+    ) -> ApprovalCount:
+        """How many approvals match, up to 1000."""
+        query = without_none(status=status, agent=agent, user=user, to=to, cause=cause)
+        return await self._fetch(ApprovalCount, "GET", "approvals", "count", query=query)
+
+    async def get_approval(self, approval_id: str, *, expand: str | None = None) -> Approval:
+        """What a person has to decide, or has decided; with `expand="exchange"` also what was said before."""
+        return await self._fetch(Approval, "GET", "approvals", approval_id, query=without_none(expand=expand))
 
     async def decide(
         self,
@@ -61,6 +104,10 @@ class AsyncApprovals(AsyncArea):
         Needs the key of a person who may decide. Raises `ApprovalStale` when what would be sent has changed, and
         `ApprovalDecided` when somebody was faster.
         """
+        subject: object = approval
+        if not isinstance(subject, Approval):
+            text = f"{decision}: this decides about an approval, not about {brief(subject)}"
+            raise Invalid(text, hint="to answer a message: reply_to(channel_id, message_id, payload=...)")
         # The digest says what the person saw: nothing else is decided.
         body = without_none(decision=decision, digest=approval.digest, note=note, answer=answer)
         return await self._fetch(Approval, "POST", "approvals", approval.id, "decision", body=body)
@@ -81,9 +128,17 @@ class AsyncApprovals(AsyncArea):
         """What is stopped. Needs an admin's key."""
         return await self._fetch(list[Suspension], "GET", "suspensions")
 
-    async def suspend(self, what: str, name: str = "", reason: str = "") -> Suspension:
-        """Stop an "agent", a "pair" (two names with a comma), an "org_unit" or the "tenant". Needs an admin's key."""
-        body = {"what": what, "name": name, "reason": reason}
+    async def preview_suspension(self, what: str, name: str = "") -> SuspensionPreview:
+        """What would be halted by suspending this. Needs an admin's key."""
+        query = {"what": what, "name": name}
+        return await self._fetch(SuspensionPreview, "GET", "suspensions", "preview", query=query)
+
+    async def suspend(self, what: str, name: str = "", reason: str = "", *, until: Moment | None = None) -> Suspension:
+        """Stop an "agent", a "pair" (two names with a comma), an "org_unit" or the "tenant". Needs an admin's key.
+
+        With `until` it is lifted by itself at that moment.
+        """
+        body = {"what": what, "name": name, "reason": reason} | without_none(until=timestamp_of(until))
         return await self._fetch(Suspension, "POST", "suspensions", body=body)
 
     async def lift_suspension(self, what: str, name: str = "") -> None:

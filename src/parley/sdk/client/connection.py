@@ -11,7 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from parley.domain.errors.errors import ParleyError
-from parley.sdk.protocol import asking
+from parley.sdk.protocol.asking import OpenQuestion
 from parley.sdk.protocol.flow import Answer, ApiSession, Flow, Pause, check_encrypted
 from parley.sdk.protocol.following import Following
 from parley.sdk.transport.port import Broken
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
     from types import TracebackType
 
+    from parley.sdk.protocol.asking import Question, QuestionObserver
     from parley.sdk.protocol.event_stream import StreamEvent
     from parley.sdk.transport.port import AsyncTransport
 
@@ -32,8 +33,10 @@ class AsyncConnection:
     """Talks to one server as one caller. The tasks of one event loop may share it; it may stay open for ever.
 
     `sdk.protocol.flow.ApiSession` describes when requests are sent again. `hints` says what to do about a refusal, by
-    its code.
+    its code. `question_observer` hears of every question.
     """
+
+    question_observer: QuestionObserver | None = None
 
     def __init__(  # noqa: PLR0913  # one parameter a choice
         self,
@@ -134,32 +137,45 @@ class AsyncConnection:
         answer = await self.send("POST", *path, body=body, query=query, timeout=timeout)
         return answer.document
 
-    async def ask(
-        self,
-        channel_id: str,
-        to: str,
-        payload: Mapping[str, Any],
-        *,
-        timeout: float = 30.0,
-        metadata: Mapping[str, Any] | None = None,
-        wait_for_responders: bool = False,
-    ) -> Any:  # noqa: ANN401
-        """Ask in a channel and wait for the first answer, which comes back. `AskTimeout` when there is none in time.
+    async def ask(self, question: Question) -> Any:  # noqa: ANN401
+        """Ask and wait for the first answer, which comes back. `AskTimeout` when there is none in time.
 
         A question that waits for a person comes back as it is held: `status` is "held", `approval` its id.
         """
-        question = asking.Question(
-            channel_id,
-            to,
-            payload,
-            timeout,
-            metadata=metadata,
-            key=self.session.new_key(),
-            wait_for_responders=wait_for_responders,
-        )
-        return await self.run_question(question, asking.ask(self.session, question))
+        opened = self._opened(question)
+        with opened.observed():
+            return await self._run_question(opened, opened.first_answer())
 
-    async def run_question(self, question: asking.Question, flow: Flow[T]) -> T:
+    async def ask_all(self, question: Question) -> Any:  # noqa: ANN401
+        """Ask and collect every answer that comes in time. A question that waits for a person comes back alone."""
+        opened = self._opened(question)
+        with opened.observed():
+            return await self._run_question(opened, opened.all_answers())
+
+    async def ask_stream(self, question: Question) -> AsyncGenerator[Any]:
+        """Ask, and follow the answers as they come, partial ones and the answer; `AskTimeout` when they do not end.
+
+        Stopping before the end withdraws the request. A question that waits for a person comes back as it is held.
+        """
+        opened = self._opened(question)
+        with opened.observed():
+            try:
+                request = await self.run(opened.begin())
+                if not opened.is_open:
+                    yield request
+                while opened.is_open:
+                    for answer in await self.run(opened.next_answers()):
+                        yield answer
+            finally:
+                if opened.is_open:
+                    await self.run(opened.withdraw())
+
+    def _opened(self, question: Question) -> OpenQuestion:
+        from parley.wiring import wall_time
+
+        return OpenQuestion(self.session, question, wall_time(), self.question_observer)
+
+    async def _run_question(self, opened: OpenQuestion, flow: Flow[T]) -> T:
         """Carry out a question. When the caller is cancelled or interrupted, its request is withdrawn."""
         result: T | None = None
         try:
@@ -168,27 +184,7 @@ class AsyncConnection:
         finally:
             # Cancelled, or interrupted by the keyboard: those are no `Exception`.
             if result is None and not isinstance(sys.exception(), (Exception, GeneratorExit)):
-                await self.run(asking.withdraw(self.session, question))
-
-    async def ask_stream(self, question: asking.Question) -> AsyncGenerator[Any]:
-        """Ask, and follow the answers as they come, partial ones and the answer; `AskTimeout` when they do not end.
-
-        Stopping before the end withdraws the request. A question that waits for a person comes back as it is held.
-        """
-        from parley.wiring import wall_time
-
-        question = question._replace(key=self.session.new_key())
-        stream = asking.AnswerStream(self.session, question, wall_time())
-        try:
-            request = await self.run(stream.begin())
-            if not stream.is_open:
-                yield request
-            while stream.is_open:
-                for answer in await self.run(stream.next_page()):
-                    yield answer
-        finally:
-            if stream.is_open:
-                await self.run(asking.withdraw(self.session, question))
+                await self.run(opened.withdraw())
 
     async def follow(
         self,
@@ -197,13 +193,14 @@ class AsyncConnection:
         broken: Callable[[str], None] | None = None,
         begun: bool = False,
         back: Callable[[], None] | None = None,
+        query: Mapping[str, object] | None = None,
     ) -> AsyncGenerator[StreamEvent]:
         """The events of a stream, for ever. After a break it goes on behind the last event that was dealt with.
 
         `broken` is called with the reason each time it breaks, `back` when it is open again. Raises what the server
         refuses, and `Unavailable` when no server is there within `patience`, unless `begun` says that there was one.
         """
-        following = Following(self.session, path, after, broken, begun=begun, back=back)
+        following = Following(self.session, path, after, broken, begun=begun, back=back, query=query)
         while True:
             error: ParleyError | Broken | None = None
             try:

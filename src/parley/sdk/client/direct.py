@@ -5,55 +5,92 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
+from parley.sdk.protocol.call_arguments import NOT_GIVEN, payload_from
+from parley.sdk.tracebacks import short_tracebacks
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
-    from parley.sdk.client.messages import AsyncMessages
-    from parley.wire.api.records.channels import ChannelMessage, DirectChannel
+    from parley.sdk.client.handle import AsyncChannelHandle
+    from parley.sdk.client.received import AsyncReceivedMessage
+    from parley.wire.api.records.channels import ChannelMessage
 
 
+@short_tracebacks
 class AsyncDirect:
     """The direct channel with one agent. Nobody else sees it; the first message creates it."""
 
-    def __init__(self, client: AsyncMessages, agent: str) -> None:
+    __module__ = "parley"
+
+    def __init__(self, agent: str, open_channel: Callable[[str], Awaitable[AsyncChannelHandle]]) -> None:
         self.agent = agent
-        self._client = client
-        self._channel: DirectChannel | None = None
+        self._open_channel = open_channel
+        self._handle: AsyncChannelHandle | None = None
+
+    async def channel(self) -> AsyncChannelHandle:
+        """The channel, to listen in it or to read what was said."""
+        if self._handle is None:
+            self._handle = await self._open_channel(self.agent)
+        return self._handle
 
     async def channel_id(self) -> str:
         """The id of the channel, whether or not anything was said in it."""
-        if self._channel is None:
-            self._channel = await self._client.get_direct_channel(self.agent)
-        return self._channel.channel_id
+        return (await self.channel()).id
 
     async def ask(
         self,
-        payload: object,
+        payload: object = NOT_GIVEN,
         timeout: float = 30,
         *,
         metadata: Mapping[str, Any] | None = None,
         check: bool = True,
-    ) -> ChannelMessage:
-        """Ask the agent, and wait for its answer. See `Client.ask`."""
-        channel = await self.channel_id()
-        return await self._client.ask(channel, None, self.agent, payload, timeout, metadata=metadata, check=check)
+        **fields: Any,  # noqa: ANN401
+    ) -> AsyncReceivedMessage:
+        """Ask the agent, and wait for its answer. See `ChannelHandle.ask`."""
+        content = payload_from("ask", payload, fields)
+        channel = await self.channel()
+        return await channel.ask(self.agent, content, timeout=timeout, metadata=metadata, check=check)
 
     async def ask_stream(
         self,
-        payload: object,
+        payload: object = NOT_GIVEN,
         timeout: float = 30,
         *,
         metadata: Mapping[str, Any] | None = None,
         check: bool = True,
-    ) -> AsyncGenerator[ChannelMessage]:
-        """Ask the agent, and follow its partial answers; the last one is the answer. See `Client.ask_stream`."""
-        channel = await self.channel_id()
-        answers = self._client.ask_stream(channel, None, self.agent, payload, timeout, metadata=metadata, check=check)
+        **fields: Any,  # noqa: ANN401
+    ) -> AsyncGenerator[AsyncReceivedMessage]:
+        """Ask the agent, and follow its partial answers; the last one is the answer. See `ChannelHandle.ask_stream`."""
+        content = payload_from("ask_stream", payload, fields)
+        channel = await self.channel()
+        answers = channel.ask_stream(self.agent, content, timeout=timeout, metadata=metadata, check=check)
         async with aclosing(answers):
             async for answer in answers:
                 yield answer
 
-    async def notify(self, payload: object, *, metadata: Mapping[str, Any] | None = None) -> ChannelMessage:
+    async def notify(
+        self,
+        payload: object = NOT_GIVEN,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        **fields: Any,  # noqa: ANN401
+    ) -> AsyncReceivedMessage:
         """Tell the agent something, without waiting for anything."""
-        channel = await self.channel_id()
-        return await self._client.send_message(channel, None, self.agent, "notify", payload, metadata=metadata)
+        content = payload_from("notify", payload, fields)
+        return await (await self.channel()).notify(self.agent, content, metadata=metadata)
+
+    async def follow_up(
+        self,
+        answer: ChannelMessage,
+        payload: object = NOT_GIVEN,
+        timeout: float = 30,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        **fields: Any,  # noqa: ANN401
+    ) -> AsyncReceivedMessage:
+        """Ask on after an answer, in the same conversation."""
+        content = payload_from("follow_up", payload, fields)
+        return await (await self.channel()).follow_up(answer, content, timeout=timeout, metadata=metadata)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.agent!r})"

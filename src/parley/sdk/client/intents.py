@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class AsyncIntents(AsyncArea):
-    """What a client does with intents."""
+    """What a client does with intents. Where an intent is named, its title or the end of its id will do."""
 
     async def create_intent(  # noqa: PLR0913  # one parameter a field
         self,
@@ -42,8 +42,8 @@ class AsyncIntents(AsyncArea):
         return await self._fetch(Intent, "POST", "intents", body=body)
 
     async def get_intent(self, intent_id: str) -> Intent:
-        """An intent."""
-        return await self._fetch(Intent, "GET", "intents", intent_id)
+        """An intent, by its id, its title or the end of its id."""
+        return await self._fetch(Intent, "GET", "intents", await self._intent_id(intent_id))
 
     async def list_intents(
         self, status: str | None = None, *, limit: int | None = None, offset: int | None = None
@@ -87,15 +87,17 @@ class AsyncIntents(AsyncArea):
     async def assign_agent(self, intent_id: str, agent_id: str | None = None, role: str = "worker") -> Assignment:
         """Put an agent to work on an intent, as "worker" or "coordinator"; without a name yourself."""
         body = without_none(agent_id=agent_id, role=role)
-        return await self._fetch(Assignment, "POST", "intents", intent_id, "agents", body=body)
+        return await self._fetch(Assignment, "POST", "intents", await self._intent_id(intent_id), "agents", body=body)
 
     async def unassign_agent(self, intent_id: str, agent_id: str) -> None:
         """Take an agent off an intent."""
-        await self._tell("DELETE", "intents", intent_id, "agents", agent_id)
+        await self._tell("DELETE", "intents", await self._intent_id(intent_id), "agents", agent_id)
 
     async def list_assignments(self, intent_id: str) -> list[Assignment]:
         """The agents that work on an intent."""
-        return await self._fetch(list[Assignment], "GET", "intents", intent_id, "agents")
+        return await self._fetch(list[Assignment], "GET", "intents", await self._intent_id(intent_id), "agents")
 
     async def _change(self, intent_id: str, what: str, body: dict[str, Any], version: int | None) -> Intent:
-        return await self._fetch(Intent, "POST", "intents", intent_id, what, body=body, headers=if_match(version))
+        return await self._fetch(
+            Intent, "POST", "intents", await self._intent_id(intent_id), what, body=body, headers=if_match(version)
+        )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.sdk.client.area import AsyncArea
 from parley.sdk.client.fields import timestamp_of, without_none
-from parley.wire.api.records.directory import Challenge, Identity, Key, NewKey, SignatureCheck, Tenant
+from parley.wire.api.records.directory import Challenge, Identity, Key, KeyHolder, NewKey, SignatureCheck, Tenant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class AsyncKeys(AsyncArea):
-    """What a client does with keys. All but an agent's own identity needs an admin's key."""
+    """What a client does with keys. All but `whoami` and an agent's own identity needs an admin's key."""
 
     async def create_key(
         self,
@@ -37,6 +37,10 @@ class AsyncKeys(AsyncArea):
     async def list_keys(self) -> list[Key]:
         """The tenant's keys, without their secrets."""
         return await self._fetch(list[Key], "GET", "keys")
+
+    async def whoami(self) -> KeyHolder:
+        """Whose key this client has: its kind, tenant, agent or person, and the roles of the agent."""
+        return await self._fetch(KeyHolder, "GET", "whoami")
 
     async def revoke_key(self, key_id: str) -> Key:
         """End a key."""

@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _HINTS = {
-    "unreachable": "start one with: parley up; another address goes into url= or PARLEY_URL",
-    "unauthorized": "give a valid key with key= or PARLEY_KEY",
     "required sender": "give agent= or PARLEY_AGENT, or name the sender",
     "bookmark_taken": "one process at a time runs an agent: stop the other one, or give this one another name",
     "sender_mismatch": "leave out agent= (or PARLEY_AGENT), or use a service key",
@@ -17,27 +15,26 @@ _HINTS = {
 
 
 class ClientOptions(NamedTuple):
-    """Which server, who speaks, and with how much patience."""
+    """Which server, who speaks, with how much patience, and what to do about a refusal, by its code."""
 
     url: str
     key: str
     agent: str
     plain_http: bool
+    hints: dict[str, str]
     timeout: float
     patience: float
-
-    @property
-    def hints(self) -> dict[str, str]:
-        """What to do about a refusal, by its code."""
-        return _HINTS if self.key else {**_HINTS, "unauthorized": "no key was given: key= or PARLEY_KEY"}
 
     def __repr__(self) -> str:
         return f"ClientOptions({self.url!r}, agent={self.agent!r})"  # without the key: this may go into logs
 
 
-def find_options(url: str | Iterable[str], key: str, agent: str, timeout: float, patience: float) -> ClientOptions:
-    """The options of a client; address, key and agent come from the settings where they are empty."""
+def find_options(
+    url: str | Iterable[str], key: str, agent: str, timeout: float, patience: float, *, saved: bool = True
+) -> ClientOptions:
+    """The options of a client; address, key and agent come from settings and saved logins where they are empty."""
     from parley.wiring import find_server
 
     address = url if isinstance(url, str) else ",".join(url)
-    return ClientOptions(*find_server(address, key, agent), timeout, patience)
+    server = find_server(address, key, agent, saved=saved)
+    return ClientOptions(*server[:4], {**_HINTS, **server.hints}, timeout, patience)

@@ -8,6 +8,7 @@ from parley.sdk.client.area import AsyncArea
 from parley.sdk.records import read_answer
 from parley.sdk.transport.port import Broken
 from parley.wire.api.records.directory import Health, ServerInfo
+from parley.wire.api.records.status import StatusHistory
 
 if TYPE_CHECKING:
     from parley.sdk.protocol.flow import Answer, ApiSession, Flow
@@ -35,6 +36,10 @@ class AsyncServer(AsyncArea):
     async def server_info(self) -> ServerInfo:
         """What the server speaks, and which version it is of."""
         return await self._read(ServerInfo, "/.well-known/openintent.json")
+
+    async def status_history(self, seconds: int = 600) -> StatusHistory:
+        """What the servers did in the last seconds, at most 600. Needs an admin's key of the operator's tenant."""
+        return await self._fetch(StatusHistory, "GET", "status", "history", query={"seconds": seconds})
 
     async def _read(self, kind: type[R], path: str) -> R:
         answer = await self.connection.run(_send_once(self.connection.session, path))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parley.domain.errors.errors import Invalid
 from parley.sdk.client.area import AsyncArea
-from parley.sdk.records import StreamItem, read_answer
+from parley.sdk.records import LiveItem, StreamItem, read_answer
 from parley.wire.api.records.channels import ChannelMessage, EvictedMessages, StreamTicket
 from parley.wire.api.records.intents import Event
 
@@ -62,3 +62,14 @@ class AsyncStreams(AsyncArea):
         async with aclosing(events):
             async for event in events:
                 yield _item(event)
+
+    async def follow_live(self, *topics: str, after: str = "") -> AsyncGenerator[LiveItem]:
+        """Several topics on one stream, for ever and as they happen.
+
+        Topics are "approvals", "exchanges", "agents", "audit", "suspensions" (with an admin's key), "channel:ID" and
+        "intent:ID". It begins, ends and goes on like `follow`; agents come only while it is connected.
+        """
+        events = self.connection.follow("live", after=after, query={"topics": ",".join(topics)})
+        async with aclosing(events):
+            async for event in events:
+                yield LiveItem(id=event.id, name=event.name, document=read_answer(event.data.encode(), Any))

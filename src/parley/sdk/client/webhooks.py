@@ -48,6 +48,10 @@ class AsyncWebhooks(AsyncArea):
         """The last tries to push something."""
         return await self._fetch(list[Attempt], "GET", "subscriptions", subscription_id, "attempts")
 
+    async def test_subscription(self, subscription_id: str) -> Attempt:
+        """Have a test pushed to its address, whatever its state; the result says what the receiver answered."""
+        return await self._fetch(Attempt, "POST", "subscriptions", subscription_id, "test")
+
     async def switch_subscription(self, subscription_id: str, *, active: bool) -> Subscription:
         """Switch a subscription on, which gives it all its tries again, or off."""
         body = {"active": active}

@@ -11,7 +11,7 @@ from parley.sdk.protocol.refusal import is_temporary
 from parley.sdk.transport.port import Broken, Request, Response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from parley.sdk.protocol.flow import ApiSession
@@ -39,10 +39,12 @@ class Following:
         *,
         begun: bool = False,
         back: Callable[[], None] | None = None,
+        query: Mapping[str, object] | None = None,
     ) -> None:
         self.after = after
         self._session = session
         self._path = path
+        self._query = query
         self._on_disconnect = broken
         self._back = back
         self._begun = begun
@@ -55,7 +57,9 @@ class Following:
         """The request that opens the stream after the cursor."""
         self._parser = EventParser()
         fields = {"last-event-id": header("last-event-id", self.after)} if self.after else None
-        return self._session.request("GET", *self._path, headers=fields, timeout=_SILENCE_SECONDS, streams=True)
+        return self._session.request(
+            "GET", *self._path, query=self._query, headers=fields, timeout=_SILENCE_SECONDS, streams=True
+        )
 
     def opened(self, response: Response[Any]) -> None:
         """Note that the server has answered; a refusal is raised."""

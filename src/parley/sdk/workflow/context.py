@@ -46,3 +46,6 @@ class StepContext(NamedTuple):
     def wait(self, awaitable: Awaitable[T]) -> T:
         """The result of an awaitable, for functions that are no coroutines: `step.wait(channel.ask(...))`."""
         return self.agent.wait(awaitable)
+
+
+StepContext.__module__ = "parley"

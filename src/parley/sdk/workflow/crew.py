@@ -103,7 +103,13 @@ class WorkflowAgents:
             and message.message_type != "response"
             and member.handlers.for_message(message)
         }
-        while not expected <= self._handled:
+        # Of what one of several takes, one has to have handled it.
+        shared = [
+            {(member.plan.name, message.id) for member in self.crew if message.to == f"any:{member.plan.role}"}
+            for message in messages
+            if message.message_type == "notify"
+        ]
+        while not (expected <= self._handled and all(not takers or takers & self._handled for takers in shared)):
             self._changed.clear()
             await self._changed.wait()
 

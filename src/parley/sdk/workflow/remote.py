@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from parley.domain.errors.errors import NotFound
 from parley.domain.errors.rules import MessageHeld
 from parley.domain.errors.team import AskEnded, AskTimeout, Gone, NoResponders
+from parley.domain.names import suggestion
+from parley.domain.times import seconds_text
 from parley.sdk.protocol.failures import check_answer
 from parley.sdk.protocol.retry import retry_until_accepted
 
@@ -59,7 +61,7 @@ class RemoteSteps:
         while exchange.answer is None:
             left = deadline - self._monotonic()
             if left <= 0:
-                raise AskTimeout(f"{step.doer} did not answer within {exchange.seconds:g} seconds")
+                raise AskTimeout(f"{step.doer} did not answer within {seconds_text(exchange.seconds)} seconds")
             await retry_until_accepted(partial(exchange.read, round(min(left, _POLL_SECONDS), 3)))
         return check_answer(exchange.answer).payload
 
@@ -70,7 +72,7 @@ class RemoteSteps:
             await client.get_agent(agent)
         except NotFound:
             similar = get_close_matches(agent, [record.agent_id for record in await client.list_agents()], 3)
-            hint = f"did you mean {' or '.join(similar)}?" if similar else "start it first"
+            hint = suggestion(similar) or "start it first"
             text = f'no agent "{agent}" is registered'
             raise NoResponders(text, hint=hint, facts={"similar": similar}) from None
 
@@ -128,7 +130,7 @@ class _StepExchange:
         }
         try:
             request = await self._client.send_message(
-                self._channel_id, None, step.doer, "request", payload, expires_at, require_responders=True
+                self._channel_id, None, step.doer, "request", payload, expires_at, wait_for_responders=False
             )
         except MessageHeld:
             return  # it is in the channel once it is approved

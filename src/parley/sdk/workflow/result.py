@@ -51,6 +51,9 @@ class WorkflowEvent(NamedTuple):
         return {name: value for name, value in named.items() if name != "name" and value not in ("", 0)}
 
 
+WorkflowEvent.__module__ = "parley"
+
+
 class WorkflowResult(NamedTuple):
     """How a workflow ended. `detail` says more where it was not completed; `state` is the intent's last."""
 
@@ -85,3 +88,6 @@ class WorkflowResult(NamedTuple):
             for name, step in self.steps.items()
         }
         return {**self._asdict(), "outcome": self.outcome.value, "steps": steps, "seconds": round(self.seconds, 3)}
+
+
+WorkflowResult.__module__ = "parley"

@@ -23,10 +23,10 @@ from parley.domain.workflow.plan import (
 )
 from parley.sdk.agent.agent import plan_of
 from parley.sdk.agent.calling import answer_of, call
-from parley.sdk.agent.channels import current_intent
 from parley.sdk.agent.decorators import HandlerSpec
 from parley.sdk.agent.handlers import Handler
 from parley.sdk.agent.logs import describe_error
+from parley.sdk.protocol.context import current_intent
 from parley.sdk.protocol.refusal import is_temporary
 from parley.sdk.protocol.retry import retry_until_accepted
 from parley.sdk.workflow.context import StepContext

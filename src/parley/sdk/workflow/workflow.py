@@ -49,6 +49,8 @@ class Workflow:
     completes the intent, or abandons it when a step failed.
     """
 
+    __module__ = "parley"
+
     def __init__(self, file: WorkflowFile, folder: str, handlers: str = "") -> None:
         self._file = file
         self._folder = folder

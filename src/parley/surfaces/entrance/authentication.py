@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
+from parley.app.team.directory import sessions
 from parley.app.team.directory.agents import as_agent_of
 from parley.app.team.directory.names import check_speaks_for_no_person, name_of_person
 from parley.app.team.directory.tickets import redeem
@@ -46,6 +47,15 @@ class Admission(Protocol):
         ...
 
 
+class KnownCaller(NamedTuple):
+    """A caller with the key that it was made from, and the generations of the records that this rests on."""
+
+    key: Key
+    caller: Caller
+    keys_generation: int
+    generation: int
+
+
 class TokenBucket:
     """A token bucket: `burst` tokens at most, refilled at `rate` a second."""
 
@@ -78,14 +88,18 @@ class Authenticator:
         self._ids: dict[str, tuple[str, str]] = {}
         # By key id and claimed agent: the caller, and the key record it was made from.
         self._callers: dict[tuple[str, str], tuple[Key, Caller]] = {}
+        # By digest of the secret and claimed agent: callers that were admitted before.
+        self._known: dict[tuple[str, str], KnownCaller] = {}
         self._requests: dict[str, TokenBucket] = {}
         self._failures: dict[str, TokenBucket] = {}
 
-    async def admit(self, operation: Admission, secret: str, agent: str, peer: str) -> Caller:
-        """The caller with this secret, if it may use the operation now."""
+    async def admit(
+        self, operation: Admission, secret: str, agent: str, peer: str, *, is_counted: bool = False
+    ) -> Caller:
+        """The caller with this secret, if it may use the operation now; `is_counted`: for the limit of its key."""
         if not operation.untimed:
             self._team.nodes.check_time()
-        return await self._permitted(operation, await self.caller(secret, agent, peer))
+        return await self._permitted(operation, await self.caller(secret, agent, peer, is_counted=is_counted))
 
     async def admit_ticket(self, operation: Admission, ticket: str, path: str, peer: str) -> Caller:
         """The caller that a ticket stands for, if it may use the operation at this path now."""
@@ -98,6 +112,19 @@ class Authenticator:
             raise
         self._count_request(holder.key)
         return await self._permitted(operation, await self._as_agent(holder.key, holder.agent))
+
+    async def admit_session(self, operation: Admission, secret: str, agent: str, peer: str) -> Caller:
+        """The caller that a sign-in stands for, if it may use the operation now."""
+        if not operation.untimed:
+            self._team.nodes.check_time()
+        try:
+            holder = await sessions.find(self._team, secret)
+        except Unauthorized:
+            self._count_failure(peer)
+            raise
+        self._count_request(holder.key)
+        caller = await self._as_agent(holder.key, agent)
+        return await self._permitted(operation, caller._replace(session=holder.session.id))
 
     async def _permitted(self, operation: Admission, caller: Caller) -> Caller:
         if caller.kind not in operation.scope:
@@ -115,14 +142,44 @@ class Authenticator:
                 return suspended
         return error
 
-    async def caller(self, secret: str, agent: str, peer: str) -> Caller:
+    async def caller(self, secret: str, agent: str, peer: str, *, is_counted: bool = False) -> Caller:
         """The caller with this secret that claims to be `agent` ("": the key's own).
 
         Whatever is wrong with the key, `Unauthorized` reads the same.
         """
+        store = self._team.store
+        # Read before the records: see `domain.store.ground`.
+        keys_generation = store.generation(NO_TENANT)
         key = await self.check(secret, peer)
-        self._count_request(key)
-        return await self._as_agent(key, agent)
+        if not is_counted:
+            self._count_request(key)
+        generation = store.generation(key.owner)
+        caller = await self._as_agent(key, agent)
+        if keys_generation and generation and key.key_kind is not KeyKind.HUMAN and not key.expires_at:
+            if len(self._known) >= _CACHE_SIZE:
+                self._known.clear()
+            self._known[key.digest, agent] = KnownCaller(key, caller, keys_generation, generation)
+        return caller
+
+    def known_caller(self, operation: Admission, known_as: tuple[str, str]) -> Caller | None:
+        """The caller, if it was admitted before and this node knows of no change since; None: `admit` decides.
+
+        `known_as` is the digest of its secret and the agent that it claims to be. Where other nodes write, too, the
+        commit has to compare (`TeamChanges.keys_generation`).
+        """
+        known = self._known.get(known_as)
+        store = self._team.store
+        if (
+            known is None
+            or known.keys_generation != store.generation(NO_TENANT)
+            or known.generation != store.generation(known.caller.tenant)
+            or known.caller.kind not in operation.scope
+            or not operation.while_suspended
+            or self._team.nodes.out_of_time
+        ):
+            return None
+        self._count_request(known.key)
+        return known.caller
 
     async def _as_agent(self, key: Key, agent: str) -> Caller:
         if key.key_kind is KeyKind.HUMAN:
@@ -143,13 +200,17 @@ class Authenticator:
         key = await self._key(secret) if secret else None
         # Most keys never expire: then the clock is not read.
         if key is None or not key.valid(self._team.at() if key.expires_at else ""):
-            wait = self._count_failure(peer)
-            if not wait:
-                raise Unauthorized
-            # One guess a second on a connection. A valid key is not delayed: others may share the address.
-            await asyncio.sleep(WRONG_KEY_SECONDS)
-            raise RateLimited("too many wrong keys from this address", facts={"retry_after": max(1, round(wait + 0.5))})
+            await self.refuse_login(peer)
         return key
+
+    async def refuse_login(self, peer: str) -> NoReturn:
+        """Count a failed login, and raise `Unauthorized`; or `RateLimited` when there were too many."""
+        wait = self._count_failure(peer)
+        if not wait:
+            raise Unauthorized
+        # One guess a second on a connection. A valid key is not delayed: others may share the address.
+        await asyncio.sleep(WRONG_KEY_SECONDS)
+        raise RateLimited("too many wrong keys from this address", facts={"retry_after": max(1, round(wait + 0.5))})
 
     async def _person(self, key: Key, agent: str) -> Caller:
         """A person under its own name, or as an agent that acts for it according to the directory."""

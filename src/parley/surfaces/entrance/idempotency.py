@@ -1,14 +1,14 @@
 """Idempotency keys: an operation runs once, however often it is sent with the same key.
 
-The key is written in the commit of what the operation does, the answer after it. A refusal does not consume the key.
+The key is written in the commit of what the operation does, and with it an answer that follows from what it writes.
+Other answers are stored after it; until then they are rendered again from what the operation created. A refusal does
+not consume the key.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from contextlib import suppress
-from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from parley.app.team.state.suspended import check_not_suspended
@@ -16,17 +16,15 @@ from parley.domain.directory.callers import Saved
 from parley.domain.errors.errors import Invalid, ParleyError, Problem, Stale, Unavailable
 from parley.domain.errors.team import KeyReused
 from parley.domain.store.changes import TeamChanges
-from parley.domain.times import from_stamp
 
 if TYPE_CHECKING:
     from parley.app.team.team import Team
-    from parley.domain.directory.callers import Caller
-    from parley.domain.store.changes import Committed
+    from parley.domain.directory.callers import Caller, RenderAnswer
+    from parley.ports.team import TeamStore
 
 _KEY_MAX_CHARS = 255
-# How long to wait for the answer of a request that is still running, and how often to look for it.
-_RUNNING_SECONDS = 2.0
-_POLL_SECONDS = 0.05
+# Answers that nobody waits for are gathered for this long, and stored in one commit.
+_GATHER_SECONDS = 0.05
 
 A = TypeVar("A")
 
@@ -67,6 +65,19 @@ class Operation(Protocol[A]):
         """The reverse of `stored`."""
         ...
 
+    @property
+    def answer_of(self) -> RenderAnswer | None:
+        """Renders the answer from what the operation writes, for its commit; None: it does not follow from that."""
+        ...
+
+
+def key_of(header: bytes) -> str:
+    """The key that a header holds: UTF-8, as in a path; other bytes are taken one by one."""
+    try:
+        return header.decode()
+    except UnicodeDecodeError:
+        return header.decode("latin-1")
+
 
 def scope_of(caller: Caller, name: str, key: str) -> str:
     """Where the use of a key is stored: it belongs to the caller and to the operation."""
@@ -74,24 +85,60 @@ def scope_of(caller: Caller, name: str, key: str) -> str:
     return hashlib.sha256(where.encode()).hexdigest()
 
 
+class _LateAnswers:
+    """Answers that nobody waits for: gathered for a moment, then stored in one transaction."""
+
+    def __init__(self, store: TeamStore) -> None:
+        self._store = store
+        self._gathered: list[TeamChanges] = []
+        # Those that are not stored yet, by scope.
+        self._unwritten: dict[str, Saved] = {}
+        self._writes: set[asyncio.Future[None]] = set()
+
+    def add(self, changes: TeamChanges) -> None:
+        """Store an answer soon."""
+        assert changes.saved is not None  # noqa: S101  # it is the answer
+        if not self._gathered:
+            asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._flush)
+        self._gathered.append(changes)
+        self._unwritten[changes.saved.scope] = changes.saved
+
+    def get(self, scope: str) -> Saved | None:
+        """An answer that is not stored yet."""
+        return self._unwritten.get(scope)
+
+    def _flush(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        for changes in gathered:
+            write = asyncio.ensure_future(self._write(changes))
+            self._writes.add(write)
+            write.add_done_callback(self._writes.discard)
+
+    async def _write(self, changes: TeamChanges) -> None:
+        try:
+            await self._store.commit(changes)
+        except ParleyError:
+            pass  # for example a full disk: the next request reports it
+        finally:
+            if changes.saved is not None:
+                self._unwritten.pop(changes.saved.scope, None)
+
+
 class Idempotency:
     """Runs operations once for each key."""
 
     def __init__(self, team: Team) -> None:
         self._team = team
-        self._writes: set[asyncio.Future[Committed]] = set()
+        self._late = _LateAnswers(team.store)
 
     async def run(self, operation: Operation[A], caller: Caller, key: str) -> tuple[A, bool]:
         """The answer, and whether it is the repeated one of an earlier call."""
-        if not 1 <= len(key) <= _KEY_MAX_CHARS:
-            raise Invalid.because([Problem("invalid", "Idempotency-Key", f"has 1 to {_KEY_MAX_CHARS} characters")])
-        scope = scope_of(caller, operation.name, key)
-        fingerprint = hashlib.sha256(operation.content).hexdigest()
+        scope, fingerprint = _identity(operation, caller, key)
         saved = None if operation.commits_key else await self._team.store.saved(scope)
         if saved is None:
             use = Saved(scope, fingerprint, self._team.new_id("once"), self._team.at())
             try:
-                answer = await operation.run(caller._replace(saved=use))
+                answer = await operation.run(caller._replace(saved=use, answer=operation.answer_of))
             except ParleyError as error:
                 if type(error) is Unavailable:  # the store does not answer: asking it again takes as long again
                     raise
@@ -108,42 +155,34 @@ class Idempotency:
         await check_not_suspended(self._team.store, caller)
         return await self._repeat(operation, saved), True
 
+    def use_of(self, operation: Operation[A], caller: Caller, key: str) -> Saved:
+        """The use of a key by a call of this operation, for the one commit that carries it out."""
+        return Saved(*_identity(operation, caller, key), self._team.new_id("once"), self._team.at())
+
     async def _store(self, operation: Operation[A], tenant: str, use: Saved, answer: A) -> None:
         stored = None if operation.confidential else operation.stored(answer)
         if stored is None:
             return
         status, content = stored
         changes = TeamChanges(tenant, saved=use._replace(status=status, answer=content))
-        write = asyncio.ensure_future(self._team.store.commit(changes))
         if not operation.repeatable:
-            await write
+            await self._team.store.commit(changes)
             return
         # It can be answered again without the stored answer, so the caller does not wait for this write.
-        self._writes.add(write)
-        write.add_done_callback(self._written)
-
-    def _written(self, write: asyncio.Future[Committed]) -> None:
-        self._writes.discard(write)
-        if not write.cancelled():
-            write.exception()  # for example a full disk: the next request reports it
+        self._late.add(changes)
 
     async def _repeat(self, operation: Operation[A], saved: Saved) -> A:
-        repeatable = operation.repeatable and saved.message_id
-        if not saved.answer and not repeatable and not operation.confidential:
-            saved = await self._wait_for_answer(saved)
+        if not saved.status:  # neither stored nor erased
+            saved = self._late.get(saved.scope) or saved
         if saved.answer:
             return operation.restored(saved.status, saved.answer)
         if operation.repeatable and saved.message_id:
             return await operation.repeat(saved.message_id)
         raise Stale("this was carried out, but its answer was lost", hint="look for what it made")
 
-    async def _wait_for_answer(self, saved: Saved) -> Saved:
-        """The first call may be about to store its answer, here or on another server."""
-        if self._team.now() - from_stamp(saved.at) > timedelta(seconds=_RUNNING_SECONDS):
-            return saved
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_RUNNING_SECONDS):
-                while not saved.answer:
-                    await asyncio.sleep(_POLL_SECONDS)
-                    saved = await self._team.store.saved(saved.scope) or saved
-        return saved
+
+def _identity(operation: Operation[A], caller: Caller, key: str) -> tuple[str, str]:
+    """The scope of a key, and the fingerprint of what it was used for."""
+    if not 1 <= len(key) <= _KEY_MAX_CHARS:
+        raise Invalid.because([Problem("invalid", "Idempotency-Key", f"has 1 to {_KEY_MAX_CHARS} characters")])
+    return scope_of(caller, operation.name, key), hashlib.sha256(operation.content).hexdigest()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 
 
@@ -22,12 +24,7 @@ class Metrics:
         buckets = self._buckets.get(path)
         if buckets is None:
             buckets = self._buckets[path] = [0] * (len(_BOUNDS) + 1)
-        at = 0
-        for bound in _BOUNDS:
-            if seconds <= bound:
-                break
-            at += 1
-        buckets[at] += 1
+        buckets[bisect_left(_BOUNDS, seconds)] += 1
         self._sums[path] = self._sums.get(path, 0.0) + seconds
 
     def gauge(self, name: str, value: float) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from parley.domain.version import VERSION
 from parley.surfaces.http.problem import ProblemOut
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
 _REF = "#/components/schemas/{name}"
 _PART = re.compile(r"\{(\w+)\}")
+# A recorded call of each operation, such as `POST /api/v1/intents`.
+_EXAMPLES = Path(__file__).with_name("examples.json")
 # Statuses that the connection may return before a route is found.
 _ANYWHERE = (400, 403, 404, 413, 422, 429, 503, 507)
 _WORDS = {
@@ -48,10 +53,13 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
     ordered = sorted((kind for kind in types if kind not in (str, None)), key=str)
     schemas, components = schema_components(ordered, _REF)
     schema_of = dict(zip(ordered, schemas, strict=True))
+    examples = msgspec.json.decode(_EXAMPLES.read_bytes())
     paths: dict[str, Any] = {}
     for route in routes:
         path = route.path if route.bare else "/api/v1" + route.path
-        paths.setdefault(path, {})[route.method.lower()] = _operation(route, schema_of)
+        operation = _operation(route, schema_of)
+        _add_example(operation, examples.get(f"{route.method} {path}"))
+        paths.setdefault(path, {})[route.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {
@@ -86,6 +94,9 @@ def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
     if route.scope:
         about = "The agent that a service or admin key speaks for."
         parameters.append({"name": "X-Agent-ID", "in": "header", "description": about, "schema": {"type": "string"}})
+    if route.scope and route.method == "GET":
+        about = "The same as X-Agent-ID. For a person: an agent that acts for you, to see what it sees."
+        parameters.append({"name": "seat", "in": "query", "description": about, "schema": {"type": "string"}})
     if route.method == "POST":
         about = "The same key and body again: the same answer, carried out once."
         schema = {"type": "string", "minLength": 1, "maxLength": 255}
@@ -107,9 +118,23 @@ def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
     return operation
 
 
+def _add_example(operation: dict[str, Any], example: dict[str, Any] | None) -> None:
+    """Put a recorded call where it belongs. `x-example` is its path and headers, which OpenAPI has no place for."""
+    if example is None:
+        return
+    operation["x-example"] = {name: example[name] for name in ("path", "headers") if name in example}
+    if "body" in example:
+        operation["requestBody"]["content"]["application/json"]["example"] = example["body"]
+    if "answer" in example:
+        for content in operation["responses"][str(example["status"])]["content"].values():
+            answer = example["answer"]
+            streamed = isinstance(answer, list) and content["schema"] == {"type": "string"}
+            content["example"] = "".join(answer) if streamed else answer
+
+
 def _operation_id(route: Route) -> str:
     words = [word.strip("{}") for word in route.path.replace(".", "/").split("/") if word]
-    return "_".join([route.method.lower(), *words]).replace("-", "_")
+    return "_".join([route.method.lower(), *(words or ["front_page"])]).replace("-", "_")
 
 
 def _parameter(param: Param, where: str) -> dict[str, Any]:
@@ -136,6 +161,8 @@ def _responses(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
     statuses |= {415} if route.body is not None else set()
     statuses |= {409} if route.method != "GET" else set()
     problem = {"application/problem+json": {"schema": schema_of[ProblemOut]}}
-    for status in sorted(statuses - set(route.answers)):
-        responses[str(status)] = {"description": _WORDS[status], "content": problem}
+    for status in sorted(statuses):
+        described = responses.setdefault(str(status), {"description": _WORDS[status]})
+        if status not in route.answers or status >= 400:
+            described["content"] = {**described.get("content", {}), **problem}
     return responses

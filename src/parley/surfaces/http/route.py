@@ -16,10 +16,16 @@ from parley.surfaces.http.http1.message import Request, Response
 
 if TYPE_CHECKING:
     from parley.app.team.team import Team
+    from parley.domain.channel.post import Post
+    from parley.domain.store.changes import Committed, TeamChanges
 
 AGENTS = frozenset({KeyKind.AGENT, KeyKind.SERVICE, KeyKind.ADMIN})
-EVERYBODY = frozenset(KeyKind)
+EVERYBODY = frozenset(KeyKind) - {KeyKind.AUDITOR}
 ADMINS = frozenset({KeyKind.ADMIN})
+# What an auditor reads, too. No operation with one of these scopes writes.
+READ_BY_ALL = frozenset(KeyKind)
+READ_BY_AGENTS = AGENTS | {KeyKind.AUDITOR}
+READ_BY_ADMINS = ADMINS | {KeyKind.AUDITOR}
 # No key needed.
 PUBLIC: frozenset[KeyKind] = frozenset()
 
@@ -42,7 +48,7 @@ class Param(NamedTuple):
 class Call:
     """One request: the caller, path parameters, query and body."""
 
-    __slots__ = ("body", "caller", "params", "query", "request", "team")
+    __slots__ = ("body", "caller", "is_counted", "is_read", "params", "query", "request", "team")
 
     def __init__(self, team: Team, request: Request, caller: Caller, params: dict[str, str]) -> None:
         self.team = team
@@ -51,6 +57,10 @@ class Call:
         self.params = params
         self.query: dict[str, str] = {}
         self.body: Any = None
+        # Whether query and body were read.
+        self.is_read = False
+        # Whether the request was counted for the rate limit of its key.
+        self.is_counted = False
 
     def number(self, name: str, default: float, low: float, high: float) -> float:
         """A number from the query, within bounds."""
@@ -91,6 +101,15 @@ class Call:
 Answer = Callable[[Call], Awaitable[Response]]
 
 
+class Submit(NamedTuple):
+    """How the common call of a route is answered without a coroutine, by the completion of its one commit."""
+
+    # What it writes, if that follows from what is in memory; None: the call needs the route's `answer`. Where other
+    # nodes write, too, it names the generation of the keys.
+    changes: Callable[[Call], TeamChanges | None]
+    response: Callable[[Committed], Response]
+
+
 class Route(NamedTuple):
     """One operation. `path` is below /api/v1 (and /v1) unless it is `bare`; `answers` maps a status to its schema."""
 
@@ -113,19 +132,33 @@ class Route(NamedTuple):
     # Served even when the server's clock is wrong.
     untimed: bool = False
     streams: bool = False
+    # Its answer is given to one client and to nobody else: it ends when the client stops sending, and gives nothing.
+    ends_with_client: bool = False
     # Served to a suspended agent, too: its own record; and its messages, whose refusal the rules record.
     while_suspended: bool = False
     # Its single commit writes the idempotency key, so a repeated call is recognised by that commit.
     keyed: bool = False
     # Renders the response of a repeated call from the ids of what the first call created, in its commit.
     again: Callable[[Call, str], Awaitable[Response]] | None = None
+    # Renders the body of a 201 response from the messages that the call posts; it is stored in their commit.
+    posted: Callable[[Call, tuple[Post, ...]], bytes] | None = None
+    # The same from the first record that the call writes, for a response with the first status of `answers`.
+    written: Callable[[Any], object] | None = None
     # A repeated call gets what is stored now. Its response quotes what was said, and would outlive an erasure.
     unsaved: bool = False
+    # Without a key of its own, tried before `answer`.
+    submit: Submit | None = None
     # Maximum number of documents in one body.
     documents: int = 1
     # Error statuses besides those common to all routes of its kind.
     refusals: tuple[int, ...] = ()
     content_type: str = "application/json"
+
+
+def operation_name(method: str, path: str, params: Mapping[str, str]) -> str:
+    """What an idempotency key belongs to: an operation below /api/v1, or /v1 which is the same, with its parameters."""
+    escaped = {name: value.replace("/", "%2F") for name, value in params.items()}
+    return f"{method}\n/api/v1{path.format_map(escaped)}"
 
 
 def parse_query(text: str) -> dict[str, str]:

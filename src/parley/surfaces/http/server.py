@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from errno import EADDRINUSE
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from parley.domain.errors.errors import Unavailable
 from parley.domain.errors.team import UnsafeMode
@@ -31,11 +31,14 @@ from parley.surfaces.http.routes import (
     identity,
     intents,
     keys,
+    live,
+    mcp,
     messages,
     policies,
     queues,
     requests,
     roles,
+    sessions,
     status,
     streams,
     subscriptions,
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from parley.app.team.team import Team
+    from parley.surfaces.http.api import Pages
     from parley.surfaces.http.http1.listener import Listener
     from parley.surfaces.http.route import Route
 
@@ -57,12 +61,14 @@ if TYPE_CHECKING:
 def all_routes(metrics: Metrics | None = None) -> tuple[Route, ...]:
     """All routes of the server."""
     routes: tuple[Route, ...] = ()
+    openings = streams.Openings()
     routes += (
         *agents.ROUTES,
         *bookmarks.ROUTES,
         *channels.ROUTES,
         *identity.ROUTES,
         *keys.ROUTES,
+        *sessions.ROUTES,
         *roles.ROUTES,
         *policies.ROUTES,
         *queues.ROUTES,
@@ -73,6 +79,7 @@ def all_routes(metrics: Metrics | None = None) -> tuple[Route, ...]:
         *checkpoints.ROUTES,
         *audit.ROUTES,
         *discovery.ROUTES,
+        *mcp.ROUTES,
         *messages.ROUTES,
         *requests.ROUTES,
         *timers.ROUTES,
@@ -80,7 +87,8 @@ def all_routes(metrics: Metrics | None = None) -> tuple[Route, ...]:
         *approvals.ROUTES,
         *suspensions.ROUTES,
         *trials.ROUTES,
-        *streams.routes(),
+        *streams.routes(openings),
+        *live.routes(openings),
         *subscriptions.ROUTES,
         *status.ROUTES,
         *system.routes(metrics or Metrics(), lambda: routes),
@@ -115,12 +123,19 @@ def limits_for(team: Team, limit_address: Callable[[str], str] = uncounted) -> H
     )
 
 
+class LoadPages(Protocol):
+    """Loads the console of a server; `is_secure`: browsers reach it by TLS."""
+
+    def __call__(self, api: Api, /, *, is_secure: bool) -> Pages: ...
+
+
 class Reach(NamedTuple):
-    """How clients reach a server: by which names (none: any), and through which proxies."""
+    """How clients reach a server: by which names (none: any), through which proxies, and whether by TLS."""
 
     hosts: frozenset[str]
     behind_proxy: bool = False
     trusted_proxies: str = ""
+    ssl: ssl.SSLContext | None = None
 
 
 async def serve(
@@ -132,19 +147,22 @@ async def serve(
     monotonic: Callable[[], float],
     reach: Reach,
     limited: bool,
-    ssl: ssl.SSLContext | None = None,
+    pages: LoadPages | None = None,
 ) -> Listener:
-    """Begin to listen. `limited` counts requests by key.
+    """Begin to listen. `limited` counts requests by key. `pages` loads the console when it is first opened.
 
     Connections are counted by address, except those of trusted proxies and of this machine. Behind a proxy that is not
     named none is: all would come from its address.
     """
     proxies = TrustedProxies(reach.trusted_proxies)
-    origins = Origins(reach.hosts, encrypted=ssl is not None, proxied=reach.behind_proxy or bool(proxies))
+    origins = Origins(reach.hosts, encrypted=reach.ssl is not None, proxied=reach.behind_proxy or bool(proxies))
     api = api_for(team, monotonic=monotonic, origins=origins, limited=limited, proxies=proxies)
+    if pages is not None:
+        is_secure = reach.ssl is not None or reach.behind_proxy or bool(proxies)
+        api.mount(lambda: pages(api, is_secure=is_secure))
     limits = limits_for(team, uncounted if reach.behind_proxy and not proxies else proxies.limit_address)
     try:
-        return await listen(api, host, port, limits=limits, problem=problem, ssl=ssl, now=now, admit=api.admit)
+        return await listen(api, host, port, limits=limits, problem=problem, ssl=reach.ssl, now=now, admit=api.admit)
     except OSError as error:
         if error.errno == EADDRINUSE:
             raise Unavailable(f"port {port} is taken", hint="name another one with --port, or 0 for any") from None

@@ -14,10 +14,11 @@ from parley.domain.content.envelope import Purpose
 from parley.domain.directory.callers import AgentStatus, KeyKind
 from parley.domain.errors.errors import Invalid, Problem
 from parley.wire.api.channels import Name, Time, moment
-from parley.wire.api.records.directory import AgentInfo, Capacity, HeartbeatConfig, Key, NewKey, Role, Tenant
+from parley.wire.api.records.directory import AgentInfo, Capacity, HeartbeatConfig, Key, KeyHolder, NewKey, Role, Tenant
 from parley.wire.api.records.record import Mapping, fill_record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from parley.domain.agents.agent import AgentRecord
@@ -45,7 +46,7 @@ class TenantIn(Struct, forbid_unknown_fields=True):
 
 
 class KeyIn(Struct, forbid_unknown_fields=True):
-    """A key to create: for an agent, a person, a service or an admin."""
+    """A key to create: for an agent, a person, a service, an admin or an auditor."""
 
     kind: KeyKind
     tenant_id: Name | None = None
@@ -105,9 +106,9 @@ class HeartbeatIn(Struct):
 
 
 class AgentStatusIn(Struct, forbid_unknown_fields=True):
-    """The new status of an agent; `deregistered` removes it."""
+    """The new status of an agent. One that `stopped` is shown as dead until it is back; `deregistered` removes it."""
 
-    status: Literal["active", "draining", "deregistered"]
+    status: Literal["active", "draining", "stopped", "deregistered"]
 
 
 class HolderIn(Struct, forbid_unknown_fields=True):
@@ -128,6 +129,22 @@ def tenant_of(stored: StoredTenant) -> Tenant:
 
 def key_of(stored: StoredKey) -> Key:
     return fill_record(Key, stored, kind=stored.key_kind, tenant_id=stored.owner)
+
+
+def key_holder_of(
+    stored: StoredKey, agent: str, roles: Iterable[str], agents: Iterable[str] = (), *, is_approver: bool = False
+) -> KeyHolder:
+    return fill_record(
+        KeyHolder,
+        stored,
+        agents=sorted(agents),
+        is_approver=is_approver,
+        key_id=stored.id,
+        kind=stored.key_kind,
+        tenant_id=stored.owner,
+        agent_id=agent or None,
+        roles=sorted(roles),
+    )
 
 
 def new_key_of(stored: StoredKey, secret: str) -> NewKey:

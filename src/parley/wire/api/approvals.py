@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct
 
+from parley.domain.content.commitment import places_of
 from parley.domain.content.invisible_characters import hidden_in, made_visible
-from parley.domain.exchange.approval import NOT_WAITING, Decision
+from parley.domain.content.mixed_scripts import mixed_words_in
+from parley.domain.content.text_places import placed_texts
+from parley.domain.exchange.approval import NOT_WAITING, Decision, decisions_of
+from parley.domain.exchange.exchange import summary_of
 from parley.domain.rules.suspension import Stopped
+from parley.wire.api.channels import Time
 from parley.wire.api.records.record import fill_record
 from parley.wire.api.records.rules import (
     Approval,
+    ConfusableWord,
     DataShared,
     DataWithheld,
+    DetectedKeyword,
     Exchange,
     HeldMessage,
     HiddenCharacter,
@@ -57,6 +64,8 @@ class SuspensionIn(Struct, forbid_unknown_fields=True):
     what: Stopped
     name: Annotated[str, Meta(max_length=160)] = ""
     reason: Note = ""
+    # When it is lifted by itself.
+    until: Time | None = None
 
 
 # ---------------------------------------------------------------- what goes out
@@ -79,23 +88,73 @@ def exchange_of(stored: StoredExchange) -> Exchange:
     )
 
 
-def approval_of(stored: StoredApproval, standing: DecisionRight = NOT_WAITING, closes: Iterable[str] = ()) -> Approval:
+# What a list without content leaves out.
+_CONTENT = (
+    *("payload", "metadata", "visible_text", "hidden_characters", "confusable", "detected", "escalation"),
+    "closes",
+)
+
+
+def approval_of(
+    stored: StoredApproval, standing: DecisionRight = NOT_WAITING, closes: Iterable[str] = (), *, stale: bool = False
+) -> Approval:
     """An approval as its approver sees it: nothing that would be sent is hidden from a reader."""
+    return _filled(stored, standing, closes, stale=stale, is_summary=False)
+
+
+def approval_document(approval: Approval, exchange: StoredExchange | None = None) -> dict[str, Any]:
+    """An approval as JSON; with its exchange, if there is one."""
+    document = approval.to_dict()
+    del document["exchange"]
+    return document if exchange is None else document | {"exchange": exchange_of(exchange)}
+
+
+def approval_summary(stored: StoredApproval, standing: DecisionRight, *, stale: bool = False) -> dict[str, Any]:
+    """An approval as JSON for lists: what it is about, without the content."""
+    document = approval_document(_filled(stored, standing, (), stale=stale, is_summary=True))
+    for name in _CONTENT:
+        del document[name]
+    return document
+
+
+def _filled(
+    stored: StoredApproval, standing: DecisionRight, closes: Iterable[str], *, stale: bool, is_summary: bool
+) -> Approval:
     held = stored.draft
     payload, metadata = (held.payload, held.metadata) if held is not None else ("", "")
+    content = {
+        "payload": msgspec.json.decode(payload) if held is not None else None,
+        "metadata": msgspec.json.decode(metadata) if held is not None else None,
+    }
+    hidden = [*_hidden("payload", payload), *_hidden("metadata", metadata)]
+    texts = [] if is_summary else [*placed_texts(content["payload"], "/payload")]
+    texts += [] if is_summary else [*placed_texts(content["metadata"], "/metadata")]
     return fill_record(
         Approval,
         stored,
         deciders=standing.deciders,
         barred=standing.barred,
+        decisions=() if standing.barred else decisions_of(stored),
+        stale=stale,
         closes=[*closes],
         exchange_type=stored.purpose,
-        payload=msgspec.json.decode(payload) if held is not None else None,
-        metadata=msgspec.json.decode(metadata) if held is not None else None,
+        **content,
         message_type=held.pattern if held is not None else None,
         correlation_id=(held.in_reply_to or None) if held is not None else None,
-        visible_text=made_visible(payload),
-        hidden_characters=[*_hidden("payload", payload), *_hidden("metadata", metadata)],
+        summary=made_visible(summary_of(content["payload"]) if held is not None else ""),
+        bytes=len(payload.encode()),
+        hidden=len(hidden),
+        visible_text="" if is_summary else made_visible(payload),
+        hidden_characters=hidden,
+        confusable=[
+            fill_record(ConfusableWord, word, where=where) for where, text in texts for word in mixed_words_in(text)
+        ],
+        detected=[
+            fill_record(DetectedKeyword, place, where=where)
+            for where, text in texts
+            for place in places_of(text, stored.detected_keywords)
+        ],
+        exchange=None,
     )
 
 

@@ -15,16 +15,25 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from parley.domain.channel.channel import ChannelStatus, MemberPolicy, Options
 from parley.domain.channel.post import PostDraft, status_of
 from parley.domain.content.disclosure import DISCLOSURE
+from parley.domain.content.invisible_characters import made_visible
 from parley.domain.directory.callers import SYSTEM, address
 from parley.domain.errors.errors import Invalid, Problem
+from parley.domain.exchange.exchange import summary_of
 from parley.domain.message.message import Pattern
 from parley.domain.times import parse_time
 from parley.wire.api.events import trace_of
-from parley.wire.api.records.channels import Channel, ChannelOptions, Timer
+from parley.wire.api.records.channels import (
+    Channel,
+    ChannelOptions,
+    Conversation,
+    MessageSummary,
+    RecentChannel,
+    Timer,
+)
 from parley.wire.api.records.record import Mapping, fill_record
 from parley.wire.ocip import DISCLOSURE as DISCLOSURE_FIELD
 from parley.wire.ocip import wishes_of
-from parley.wire.parts import FORWARDED, partial_of
+from parley.wire.parts import FORWARDED, conversation_of, partial_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,8 +51,13 @@ Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$(?!\n)", d
 Text = Annotated[str, Meta(max_length=64 * 1024)]
 Time = Annotated[str, Meta(description="RFC 3339 with an offset.", extra_json_schema={"format": "date-time"})]
 Lease = Annotated[str, Meta(max_length=64, description="Of a response: the lease under which its request was claimed.")]
+WaitForResponders = Annotated[
+    bool, Meta(description="Wait also when no such agent is known, or nobody holds the role; else no_responders.")
+]
 
 _encode = msgspec.json.Encoder().encode
+# What most messages have.
+_NO_METADATA = b"{}"
 _OURS = frozenset({DISCLOSURE_FIELD, FORWARDED})
 # The bytes of `"":0,`: what is shorter than so many of them cannot hold too many keys, and is not counted.
 _SHORTEST_FIELD = 5
@@ -133,6 +147,7 @@ class ForwardIn(Struct, forbid_unknown_fields=True):
     sender: Name | None = None
     metadata: Mapping | None = None
     lease: Lease | None = None
+    wait_for_responders: WaitForResponders = False
 
 
 class AskIn(Struct, forbid_unknown_fields=True):
@@ -143,9 +158,7 @@ class AskIn(Struct, forbid_unknown_fields=True):
     sender: Name | None = None
     timeout: Annotated[float, Meta(gt=0, le=3600)] = 30.0
     metadata: Mapping | None = None
-    wait_for_responders: Annotated[
-        bool, Meta(description="Wait also when no such agent is known, or nobody holds the role; else no_responders.")
-    ] = False
+    wait_for_responders: WaitForResponders = False
 
 
 class TicketIn(Struct, forbid_unknown_fields=True):
@@ -247,17 +260,20 @@ def message(reader_post: ReaderPost, now: str) -> bytes:
     return posted(reader_post.post, status_of(reader_post.post, reader_post.read_at, now), reader_post.read_at)
 
 
-def posted(post: Post, status: str, read_at: str = "") -> bytes:
-    """A message with the status that its reader sees."""
+def posted(post: Post, status: str, read_at: str = "", conversation_id: str = "") -> bytes:
+    """A message with the status that its reader sees. An answer may be part of a conversation that it does not name."""
     to = f'"{post.to}"' if post.to else "null"
     correlation = f'"{post.in_reply_to}"' if post.in_reply_to else "null"
     expires = f'"{post.expires_at}"' if post.expires_at else "null"
     read = f'"{read_at}"' if read_at else "null"
+    if post.metadata != _NO_METADATA:
+        conversation_id = conversation_of(post.metadata, post.exchange_id) or conversation_id
+    conversation = f'"{conversation_id}"' if conversation_id else "null"
     return (
         f'{{"id":"{post.id}","channel_id":"{post.channel_id}","sender":"{post.sender}","to":{to},'
-        f'"message_type":"{post.pattern.value}","correlation_id":{correlation},"status":"{status}",'
+        f'"message_type":"{post.pattern._value_}","correlation_id":{correlation},"status":"{status}",'
         f'"created_at":"{post.created_at}","expires_at":{expires},"read_at":{read},"seq":{post.seq},'
-        f'"disclosure":{_disclosure(post)},"payload":'
+        f'"conversation_id":{conversation},"disclosure":{_disclosure(post)},"payload":'
     ).encode() + b'%b,"metadata":%b}' % (post.payload, post.metadata)
 
 
@@ -294,6 +310,29 @@ def channel_of(stored: StoredChannel, tally: Tally) -> Channel:
         message_count=tally.total,
         last_message_at=tally.last_at,
     )
+
+
+def summary_of_post(post: Post) -> MessageSummary:
+    """A message in a list: its payload as one line, in which what would hide is spelled out."""
+    return fill_record(
+        MessageSummary,
+        post,
+        message_type=post.pattern.value,
+        summary=made_visible(summary_of(msgspec.json.decode(post.payload))),
+    )
+
+
+def recent_channel_of(stored: StoredChannel, tally: Tally, last: Post | None) -> RecentChannel:
+    """A channel in the list of all channels, with its newest message."""
+    return fill_record(
+        RecentChannel,
+        channel_of(stored, tally),
+        last_message=summary_of_post(last) if last is not None else None,
+    )
+
+
+def conversation_record(conversation_id: str, last: Post) -> Conversation:
+    return Conversation(id=conversation_id, last_message=summary_of_post(last))
 
 
 def timer_of(stored: StoredTimer) -> Timer:

@@ -21,10 +21,17 @@ if TYPE_CHECKING:
 LeaseSeconds = Annotated[float, Meta(ge=1, le=3600, description="How long the lease lasts without being extended.")]
 
 
+class FinishedJob(Struct, forbid_unknown_fields=True):
+    """A job that is done and needs no answer."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=256)]
+    lease: Annotated[str, Meta(min_length=1, max_length=64)]
+
+
 class ClaimIn(Struct, forbid_unknown_fields=True):
     """What to claim: the oldest jobs of the agent's own queue and of its roles."""
 
-    max: Annotated[int, Meta(ge=1, le=100, description="How many jobs at most.")] = 1
+    max: Annotated[int, Meta(ge=1, le=100, description="At most so many jobs, and 1 MiB of messages.")] = 1
     wait: Annotated[
         float, Meta(ge=0, le=LONG_POLL_MAX_SECONDS, description="How many seconds to wait for the first.")
     ] = 0.0
@@ -36,6 +43,11 @@ class ClaimIn(Struct, forbid_unknown_fields=True):
     process: Annotated[
         str, Meta(max_length=128, description="The process that asks; its claims end when it gives a job back.")
     ] = ""
+    intent_id: Annotated[str, Meta(max_length=64, description="Only jobs of this intent.")] = ""
+    done: Annotated[
+        list[FinishedJob],
+        Meta(max_length=100, description="Jobs that the agent has finished: they end in the commit of the claim."),
+    ] = []
 
 
 class ClaimPatch(Struct, forbid_unknown_fields=True):

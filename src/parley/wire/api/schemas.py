@@ -43,6 +43,7 @@ CHOICES: dict[str, dict[str, Iterable[str]]] = {
     "ProofStep": {"position": ("left", "right")},
     "Subscription": {"state": SubscriptionState, "disabled_reason": [*filter(None, Reason)]},
     "Suspension": {"what": Stopped},
+    "SuspensionPreview": {"what": Stopped},
     "Task": {"status": TaskStatus},
 }
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from parley.domain.channel.feed import FeedItem
+    from parley.domain.channel.subscription import Attempt as StoredAttempt
     from parley.domain.channel.subscription import Push
     from parley.domain.channel.subscription import Subscription as StoredSubscription
 
@@ -170,12 +171,13 @@ class SubscriptionPatch(Struct, forbid_unknown_fields=True):
     active: bool
 
 
-def subscription_of(stored: StoredSubscription) -> Subscription:
-    return fill_record(Subscription, stored, **_different(stored))
+def subscription_of(stored: StoredSubscription, waiting: int, failed: int) -> Subscription:
+    """A subscription, how many items wait behind it, and how many tries failed in a day."""
+    return fill_record(Subscription, stored, waiting=waiting, failed_24h=failed, **_different(stored))
 
 
 def new_subscription_of(stored: StoredSubscription) -> NewSubscription:
-    return fill_record(NewSubscription, stored, **_different(stored))
+    return fill_record(NewSubscription, stored, waiting=0, failed_24h=0, **_different(stored))
 
 
 def _different(stored: StoredSubscription) -> dict[str, Any]:
@@ -188,6 +190,7 @@ def _different(stored: StoredSubscription) -> dict[str, Any]:
         "follows_endpoint": stored.endpoint,
         "next_try_at": stored.next_try,
         "last_attempt": attempts_of(stored)[-1] if stored.attempts else None,
+        "last_test": _attempt_of(stored.last_test) if stored.last_test is not None else None,
         "createdAt": stored.created_at,
         "expiresAt": stored.expires_at,
     }
@@ -195,7 +198,17 @@ def _different(stored: StoredSubscription) -> dict[str, Any]:
 
 def attempts_of(stored: StoredSubscription) -> list[Attempt]:
     """The last tries, the oldest first."""
-    return [fill_record(Attempt, attempt, status=attempt.status or None) for attempt in stored.attempts]
+    return [_attempt_of(attempt) for attempt in stored.attempts]
+
+
+def _attempt_of(attempt: StoredAttempt) -> Attempt:
+    return fill_record(Attempt, attempt, status=attempt.status or None)
+
+
+def test_of(stored: StoredSubscription) -> Attempt:
+    """The result of the last test."""
+    assert stored.last_test is not None  # noqa: S101  # it was sent just now
+    return _attempt_of(stored.last_test)
 
 
 def secret_of(stored: StoredSubscription) -> SubscriptionSecret:

@@ -11,7 +11,7 @@ headings.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from parley.domain.errors.errors import Invalid, NotText, TooLarge, Unreadable
 from parley.domain.limits import DEFAULT_LIMITS, HARD_FILE_BYTES, Limits
@@ -150,7 +150,7 @@ class OacpFormat:
     def _fields(self, text: str) -> dict[str, Value]:
         plain = read_plain(text, self._limits)
         if plain is not None:
-            return cast("dict[str, Value]", plain)
+            return plain  # type: ignore[return-value]  # a dict is invariant
         from parley.wire.yaml.strict import read_strict  # PyYAML costs 25 ms to import
 
         return read_strict(text, self._limits)
@@ -170,7 +170,7 @@ def _plain_heading(plain: Plain, most_chars: int) -> Heading | None:
     for value in plain.values():
         if value.__class__ is not str:
             return None
-    texts = cast("dict[str, str]", plain)
+    texts: dict[str, str] = plain  # type: ignore[assignment]  # the loop has looked
     get = texts.get
     id_, sender, kind, created = get("id"), get("from"), get("type"), get("created_at_utc")
     subject, priority = get("subject"), get("priority", DEFAULT_PRIORITY.value)

@@ -53,7 +53,7 @@ def read_plain(text: str, limits: Limits) -> Plain | None:
         key, colon, value = lines[index].partition(": ")
         index += 1
         # A line that goes on with a scalar of the line before is no key, so it is declined here, too.
-        if not colon or key in fields or not _is_key(key):
+        if not colon or key in fields or not is_key(key):
             return None
         first = value[:1]
         if first in _PLAIN_START and first:
@@ -101,7 +101,8 @@ def is_ordinary(text: str) -> bool:
 
 
 @lru_cache(256)
-def _is_key(text: str) -> bool:
+def is_key(text: str) -> bool:
+    """Whether a text is a key that no reader could take for something else."""
     return 1 <= len(text) <= 64 and "a" <= text[0] <= "z" and _KEY_CHARACTERS.issuperset(text)
 
 

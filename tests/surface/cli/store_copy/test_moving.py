@@ -82,9 +82,9 @@ def test_no_server_starts_on_a_store_that_was_moved_until_it_is_reopened(
 
     assert copied.out.splitlines()[-1].startswith("No server starts on ")
     assert (refused.code, refused.out) == (4, "")
-    assert f"was moved to {shown} (start" in refused.err
+    assert f"was moved to {shown} [conflict]\nhint: start" in refused.err
     assert "parley store reopen" in refused.err
-    assert len(refused.err.splitlines()) == 1
+    assert len(refused.err.splitlines()) == 2
     assert stage.run(*copying(source, target, "--verify-only")).code == 0
 
     reopened, again = stage.run("store", "reopen", source), stage.run("store", "reopen", source, "--json")

@@ -20,7 +20,7 @@ def refused_by_both(stage: Stage, folder: Path, dsn: str, cluster: Cluster) -> s
     tables = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
     assert cluster.ask(tables, database=dsn.rpartition("/")[2])[0][0] == 0
     up = stage.script("up", "--port", "0", "--data", str(folder / "node"), "--store", dsn)
-    assert (up.code, up.err.splitlines()[-1:]) == (BAD_CONFIG, ran.err.splitlines())
+    assert (up.code, up.err.splitlines()[-len(ran.err.splitlines()) :]) == (BAD_CONFIG, ran.err.splitlines())
     return ran.err
 
 

@@ -115,11 +115,12 @@ def test_a_public_part_that_was_lost_or_changed_is_written_again(tmp_path: Path)
 
 
 def test_a_start_that_was_interrupted_is_no_obstacle(tmp_path: Path) -> None:
-    (tmp_path / "audit.key.new").write_text("half a k")
+    (tmp_path / ".audit.key.1-0.tmp").write_text("half a k")
 
-    open_signer(str(tmp_path))
+    key = open_signer(str(tmp_path)).public_key
 
-    assert sorted(os.listdir(tmp_path)) == ["audit.key", "audit.pub"]
+    assert sorted(os.listdir(tmp_path)) == [".audit.key.1-0.tmp", "audit.key", "audit.pub"]
+    assert open_signer(str(tmp_path)).public_key == key
 
 
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:

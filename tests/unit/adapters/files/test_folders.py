@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.files import folders
+from parley import durable_files
 from parley.adapters.files.folders import Folder, lock_folder, os_errors, to_parley_error
 from parley.domain.errors.errors import DiskFull, Forbidden, NotFound, NotRegular, ParleyError, Unavailable
 from tests.rigs.open_files import opened_below
@@ -217,7 +217,7 @@ def test_where_the_drive_keeps_data_to_itself_it_is_asked_by_its_own_command(
 ) -> None:
     """macOS"""
     asked: list[tuple[int, int]] = []
-    monkeypatch.setattr(folders, "_FULL_SYNC", 51)
+    monkeypatch.setattr(durable_files, "_FULL_SYNC", 51)
     monkeypatch.setattr(fcntl, "fcntl", lambda fd, command: asked.append((fd, command)))
 
     root.sync()

@@ -13,9 +13,10 @@ import pytest
 
 from parley.adapters.files import place as module
 from parley.adapters.files.folders import Folder
-from parley.adapters.files.place import is_temporary, place, replace, temporary_name
+from parley.adapters.files.place import is_temporary, place, replace
 from parley.adapters.files.writers import has_writer
 from parley.domain.errors.errors import DiskFull, NameExists, ParleyError, Unavailable
+from parley.durable_files import temporary_name
 
 WAYS = pytest.mark.parametrize("use_tmpfile", [True, False], ids=["unnamed file", "temporary name"])
 

@@ -13,6 +13,7 @@ import asyncpg
 import pytest
 
 from parley.adapters.postgres import journal as following
+from parley.adapters.postgres import nodes as other_nodes
 from parley.adapters.postgres.store import PostgresTeamStore
 from parley.domain.directory.intent import Intent
 from parley.domain.errors.errors import Stale, Unavailable
@@ -373,7 +374,7 @@ async def test_a_wrong_notification_does_no_harm(dsn: str, monkeypatch: pytest.M
 @in_loop
 async def test_many_commits_are_announced_with_few_notifications(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with nodes(dsn, "a") as (a,):
-        monkeypatch.setattr(following, "_ANNOUNCEMENTS_LIMIT", 40)
+        monkeypatch.setattr(other_nodes, "_ANNOUNCED_TENANTS", 40)
         told = counted(a, monkeypatch, "pg_notify")
         tenants = [f"tenant_{n}" for n in range(100)]
 

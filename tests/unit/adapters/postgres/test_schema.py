@@ -74,16 +74,17 @@ def test_tables_of_the_version_before_are_brought_up_to_date_with_what_is_in_the
     empty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work(db: asyncpg.Connection[asyncpg.Record]) -> None:
-        assert await schema.migrate(db) == 1
+        assert await schema.migrate(db) == schema.VERSION
         await db.execute("INSERT INTO tenant (id) VALUES ('acme')")
+        newer = schema.VERSION + 1
 
         with monkeypatch.context() as later:
-            later.setattr(schema, "VERSION", 2)
+            later.setattr(schema, "VERSION", newer)
             later.setattr(schema, "_read", lambda step: f"ALTER TABLE tenant ADD COLUMN step_{step} text")
-            assert await schema.migrate(db) == 2
-            assert await schema.migrate(db) == 2
+            assert await schema.migrate(db) == newer
+            assert await schema.migrate(db) == newer
 
-        assert await db.fetchval("SELECT step_2 IS NULL FROM tenant WHERE id = 'acme'")
+        assert await db.fetchval(f"SELECT step_{newer} IS NULL FROM tenant WHERE id = 'acme'")
 
     on(empty, work)
 

@@ -7,12 +7,24 @@ from collections.abc import Iterator
 
 import pytest
 
+from parley.adapters.postgres import writer as writing
 from parley.adapters.postgres.store import PostgresTeamStore
 from parley.domain.errors.errors import Unavailable
-from parley.domain.store.changes import Committed, TeamChanges
+from parley.domain.store.changes import Committed, TeamChanges, merge_posts
 from tests.contract.team_store import T1, a_post, an_intent
 from tests.postgres.cluster import drop
-from tests.postgres.nodes import AT_COMMIT, Watch, a_hand, held_up, nodes, said, together, until, waiting_at_the_end
+from tests.postgres.nodes import (
+    AT_COMMIT,
+    Watch,
+    a_hand,
+    held_up,
+    nodes,
+    quiet,
+    said,
+    together,
+    until,
+    waiting_at_the_end,
+)
 from tests.postgres.store import fresh_database
 from tests.rigs.team import in_loop, kinds
 
@@ -39,7 +51,7 @@ async def test_what_queues_up_is_committed_in_one_transaction(dsn: str) -> None:
 
         assert [one.posts[0].seq for one in outcomes if isinstance(one, Committed)] == list(range(1, 101))
         assert await hand.one(REVISION) == 2
-        assert [one for _, one in watch.heard] == outcomes
+        assert watch.heard == merge_posts([(T1, one) for one in outcomes if isinstance(one, Committed)])
 
 
 @in_loop
@@ -62,6 +74,43 @@ async def test_two_nodes_that_commit_at_once_take_every_position_once(dsn: str) 
 
 
 @in_loop
+async def test_a_node_that_met_others_sends_when_as_many_are_queued_as_before(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "_GATHER_SECONDS", 3600.0)  # only the number counts
+    async with a_hand(dsn) as hand, nodes(dsn, "a", "b") as (a, b):
+        await b.commit(TeamChanges(T1, (a_post("first"),)))
+        await a.commit(TeamChanges(T1, (a_post("of_a"),)))
+        async with held_up(hand):  # so that the group takes a while
+            before = [asyncio.ensure_future(b.commit(one)) for one in said("msg_1", "msg_2", "msg_3")]
+            await until(lambda: hand.waits("b writes", "transactionid"))
+        await asyncio.gather(*before)
+        (lane,) = [lane for lane in b.writer._lanes if lane._expected]
+        lane._gather_end = asyncio.get_running_loop().time() + 3600.0
+        revision = await hand.one(REVISION)
+
+        after = [asyncio.ensure_future(b.commit(one)) for one in said("msg_4", "msg_5")]
+        await until(lambda: lane._gathered is not None)
+        assert (lane.queued, await hand.one(REVISION)) == (2, revision)
+        after.append(asyncio.ensure_future(b.commit(*said("msg_6"))))
+        await asyncio.gather(*after)
+
+        assert await hand.one(REVISION) == revision + 1
+
+
+@in_loop
+async def test_a_node_that_met_others_gathers_no_longer_than_its_last_group_took(dsn: str) -> None:
+    async with nodes(dsn, "a", "b") as (a, b):
+        await b.commit(TeamChanges(T1, (a_post("first"),)))
+        await a.commit(TeamChanges(T1, (a_post("of_a"),)))
+        await together(b, *said("msg_1", "msg_2", "msg_3"))
+
+        done = await b.commit(TeamChanges(T1, (a_post("alone"),)))
+
+        assert done.position == 6
+
+
+@in_loop
 async def test_what_stands_alone_has_a_transaction_of_its_own_and_overtakes_nobody(dsn: str) -> None:
     async with a_hand(dsn) as hand, nodes(dsn, "a") as (a,):
         watch = Watch(a)
@@ -72,8 +121,28 @@ async def test_what_stands_alone_has_a_transaction_of_its_own_and_overtakes_nobo
         outcomes = await together(a, *batch)
 
         assert [one.posts[0].seq for one in outcomes if isinstance(one, Committed)] == [1, 2, 3, 4, 5, 6]
-        assert [one for _, one in watch.heard] == outcomes
+        heard = [[post.seq for post in one.posts] for _, one in watch.heard]
+        assert heard == [[1, 2], [3], [4], [5, 6]]
         assert await hand.one(REVISION) == 5
+
+
+@in_loop
+async def test_who_met_others_gathers_before_the_next_group(dsn: str) -> None:
+    async with a_hand(dsn) as hand, nodes(dsn, "a", "b") as (a, b):
+        await b.commit(TeamChanges(T1, (a_post("of_b"),)))
+        await quiet(a)
+        before = await hand.one(REVISION)
+        first = asyncio.create_task(a.commit(TeamChanges(T1, (a_post("msg_1"),))))
+        await until(lambda: a.writer.queued == 0)
+        behind = asyncio.create_task(a.commit(TeamChanges(T1, (a_post("msg_2"),))))
+        await first
+
+        # It is still gathering: what comes now goes with what has waited.
+        late = asyncio.create_task(a.commit(TeamChanges(T1, (a_post("msg_3"),))))
+        await asyncio.gather(behind, late)
+
+        assert await hand.one(REVISION) == before + 2
+        assert await hand.ask(SAID) == [("of_b",), ("msg_1",), ("msg_2",), ("msg_3",)]
 
 
 # ---------------------------------------------------------------- refusals

@@ -85,6 +85,32 @@ def test_the_second_process_opens_no_file_and_lists_the_same(rig: Rig) -> None:
     assert first[0] == second[0]
 
 
+def test_the_second_process_lists_in_processing_order(rig: Rig) -> None:
+    for number, priority in enumerate(("P3", "P0", "P2", "P1", "P0")):
+        path = put(rig, f"m{number}")
+        path.write_text(path.read_text().replace("priority: P2", f"priority: {priority}"))
+
+    first, second = listed(rig), listed(rig)
+
+    assert [item.id for item in second[0]] == ["m1", "m4", "m3", "m2", "m0"]
+    assert first[0] == second[0]
+
+
+def test_what_expires_while_it_is_known_is_listed_as_expired(rig: Rig) -> None:
+    for number in range(3):
+        put(rig, f"m{number}")
+    path = put(rig, "m3")
+    path.write_text(path.read_text() + 'expires_at: "2026-03-13T15:00:00Z"\n')
+    before, _ = listed(rig)
+    rig.clock.pass_by(hours=1)
+
+    after, opened = listed(rig)
+
+    assert [item.expired for item in before] == [False, False, False, False]
+    assert [item.expired for item in after] == [False, False, False, True]
+    assert opened == 0
+
+
 def test_only_what_is_new_or_changed_is_opened(rig: Rig) -> None:
     for number in range(5):
         put(rig, f"m{number}")

@@ -324,7 +324,7 @@ def interrupted(rig: Rig, **changes: object) -> Sent:
     """A send whose process died right after the commit: it is in the ledger, and in no folder."""
     kernel = rig.kernel("claude")
     draft = a_draft(Kind.NOTIFICATION, **changes)
-    kept, deliveries, _ = drive(post._commit(kernel, draft, post.Parents(), "", free_form=False))
+    kept, deliveries, *_ = drive(post._commit(kernel, draft, post.Parents(), "", free_form=False))
     return Sent(kept.message, deliveries[0].file, deliveries, [])
 
 

@@ -11,6 +11,7 @@ from parley.app.mailbox import claims, sending, waiting
 from parley.app.mailbox.kernel import drive
 from parley.domain.mailbox.ledger import MailboxChanges, StoredMessage
 from parley.domain.message.message import Kind
+from tests.rigs.settled_files import settle
 from tests.samples.messages import a_draft
 from tests.unit.app.rig import HALF_AN_HOUR, Rig, claimed
 
@@ -90,6 +91,8 @@ def answer(rig: Rig, message_id: str, sender: str = "codex") -> None:
 
 def next_answer(rig: Rig, message_id: str, pauses: Pauses, known: tuple[str, ...] = ()) -> waiting.Answer | None:
     kernel = rig.kernel("claude")
+    # Two changes of a folder within one tick of the kernel's clock look like one.
+    settle(rig.path("claude"))
     deadline = waiting.Deadline(kernel, 60)
     return drive(waiting.next_answer(kernel, message_id, HALF_AN_HOUR, deadline, pauses, known))
 

@@ -1,9 +1,22 @@
 from __future__ import annotations
 
-from parley.domain.content.classification import OnOver
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parley.app.rules.recording import delivered_entries
+from parley.domain.content.classification import LEVELS, DataItem, OnOver
+from parley.domain.content.envelope import Purpose, Wishes
 from parley.domain.hashes import digest
+from parley.domain.rules.policy import Commitments
+from parley.domain.rules.ruling import rule
+from parley.domain.rules.terms import Terms
 from tests.rigs.governed import decide, entries, held, person, place, put_policy, refusal, said, send, two_agents
 from tests.rigs.team import Rig, with_rig
+from tests.samples.governed import TENANT, a_party, a_proposal, an_exchange
+from tests.samples.messages import PROPERTY
+from tests.unit.app.rules.fake_docket import FakeDocket, a_submission
 
 
 @with_rig
@@ -112,3 +125,47 @@ async def test_what_a_person_does_is_under_its_own_name(rig: Rig) -> None:
     await said(rig, person("ann", "alice"), "bob")
 
     assert {(one["actor"], one["sender"], one["origin"]) for one in await entries(rig)} == {("ann", "alice", "human")}
+
+
+SUBMISSIONS: list[dict[str, Any]] = [
+    {},
+    {"message_id": "msg_2", "to": "role:tester"},
+    {"actor": "alice.h", "key": "key_2"},
+    {"channel_id": "chan_1", "annotated": False},
+    {"channel_id": "chan_1", "creates_channel": True},
+    {"approval_id": "appr_1", "approved_by": "alice.h"},
+]
+PROPOSALS: list[dict[str, Any]] = [
+    {},
+    {"wishes": Wishes(purpose=Purpose.INFORMATION_QUERY, classification=LEVELS[0], conversation_id="conv-9")},
+    {"wishes": Wishes(), "asks": False},
+    {"body": {"text": "password: hunter22"}, "wishes": Wishes(classification=LEVELS[3])},
+    {"exchange": an_exchange(version=1, current_round=1, max_rounds=7)},
+    {"exchange": an_exchange(version=1, current_round=2, initiator="bob", responder="alice", hops=3)},
+    {
+        "exchange": an_exchange(version=1, requires_commitment=True, purpose=Purpose.COMMITMENT_REQUEST),
+        "wishes": Wishes(),
+    },
+    {"wishes": Wishes(data=(DataItem("crm", ("rate",), LEVELS[0]),))},
+]
+
+
+@PROPERTY
+@given(st.lists(st.tuples(st.sampled_from(SUBMISSIONS), st.sampled_from(PROPOSALS)), min_size=2, max_size=8))
+def test_entries_by_kept_terms_say_what_entries_by_fresh_ones_do(
+    messages: list[tuple[dict[str, Any], dict[str, Any]]],
+) -> None:
+    restricted: dict[str, Any] = {"max_classification": LEVELS[3]}
+    sender, receivers = a_party("alice", **restricted), (a_party("bob", **restricted),)
+    kept = Terms(TENANT, sender, receivers, FakeDocket(**restricted, commitments=Commitments.REPORT).book)
+
+    for message, proposed in messages:
+        submission = a_submission(sender=sender, receivers=receivers, **message)
+        proposal = a_proposal(sender=sender, receivers=receivers, **proposed)
+        trails = []
+        for terms in (kept, None):
+            docket = FakeDocket(**restricted, commitments=Commitments.REPORT)
+            ruling = rule(proposal._replace(terms=terms), docket.book)
+            entries = delivered_entries(docket, submission, ruling, f"of {submission.message_id}", {})
+            trails.append([entry._replace(facts=dict(entry.facts)) for entry in entries])
+        assert trails[0] == trails[1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from parley.domain.directory.callers import Saved
@@ -46,3 +48,13 @@ async def test_the_idempotency_key_names_what_the_commit_says_that_it_creates(ri
     saved = await rig.store.saved("scope")
     assert saved is not None
     assert saved.message_id == "task_1"
+
+
+@with_rig
+async def test_what_happens_in_one_round_of_the_loop_has_one_stamp(rig: Rig) -> None:
+    first = rig.team.round_stamp()
+    rig.clock.pass_by(seconds=1)
+    second = rig.team.round_stamp()
+    await asyncio.sleep(0)
+
+    assert (first, second, rig.team.round_stamp()) == (first, first, rig.at())

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from parley.domain.agents.agent import AgentDraft, AgentRecord, Heartbeats, health, registered
+from parley.domain.agents.party import Attributes
 from parley.domain.directory.callers import AgentStatus
 from parley.domain.times import from_stamp, stamp
 
@@ -74,6 +76,15 @@ def test_a_draining_agent_keeps_draining_until_it_counts_as_dead() -> None:
     assert draining.due == ""
 
 
+def test_an_agent_that_says_that_it_has_stopped_is_dead_at_once_but_its_drain_time_goes_on() -> None:
+    draining = replace(an_agent(AgentStatus.DRAINING), drain_timeout_seconds=60, draining_since=NOW)
+    stopped = replace(draining, stopped_at=after(1))
+
+    assert health(stopped, after(2)) is AgentStatus.DEAD
+    assert health(stopped, after(60)) is AgentStatus.DEREGISTERED
+    assert health(registered(AgentDraft("a"), "default", stopped, after(3)), after(3)) is AgentStatus.ACTIVE
+
+
 def test_a_drain_timeout_ends_in_deregistration() -> None:
     draining = replace(an_agent(AgentStatus.DRAINING), drain_timeout_seconds=60, draining_since=NOW)
 
@@ -112,3 +123,26 @@ def test_who_had_left_registers_anew_as_if_never_seen() -> None:
     assert anew.status is AgentStatus.ACTIVE
     assert (anew.capabilities, anew.title, anew.last_heartbeat_at) == ((), "", "")
     assert anew.registered_at == after(10)
+
+
+@pytest.mark.parametrize(
+    ("changes", "decisive"),
+    [
+        ({"last_heartbeat_at": NOW}, 2),
+        ({"current_load": 3, "capabilities": ("x",), "endpoint": "https://a", "role_id": "worker"}, 2),
+        ({"status": AgentStatus.DRAINING}, 2),
+        ({"status": AgentStatus.DEREGISTERED}, 4),
+        ({"attributes": Attributes(org_unit="sales")}, 4),
+    ],
+)
+def test_only_leaving_and_attributes_are_what_decisions_depend_on(changes: dict[str, Any], decisive: int) -> None:
+    before = replace(an_agent(), version=3, decisive=2)
+
+    stored = replace(before, **changes).after(before)
+
+    assert (stored.version, stored.decisive_version) == (4, decisive)
+
+
+def test_a_first_version_and_one_of_before_are_as_decisive_as_they_are_new() -> None:
+    assert an_agent().after(None).decisive_version == 1
+    assert replace(an_agent(), version=7).decisive_version == 7

@@ -58,6 +58,12 @@ def a_request(**changes: Any) -> Post:  # noqa: ANN401  # whatever a post has
     return said(draft(Pattern.REQUEST, "bob"))._replace(id="msg_0", **changes)
 
 
+def test_a_place_changes_nothing_else_of_a_message() -> None:
+    request = a_request(answered=True, exchange_id="exch_1", partial=True, expires_at=LATER)
+
+    assert request.at_place(7, 3, LATER) == request._replace(position=7, seq=3, created_at=LATER)
+
+
 def test_a_post_is_its_draft_at_its_place() -> None:
     post = said(
         PostDraft(Pattern.NOTIFY, b'{"n":1}', "bob", metadata=b'{"m":1}', expires_at=NOW + timedelta(minutes=5))

@@ -23,6 +23,7 @@ from parley.domain.content.commitment import (
     Match,
     detect,
     keywords_in,
+    places_of,
     reason_of,
 )
 from parley.domain.content.unicode_folding import normalised
@@ -417,3 +418,46 @@ def test_an_error_of_no_known_kind_reaches_the_sender() -> None:
 
     with pytest.raises(Odd):
         detect(["harmless"], requires_commitment=False, human_only=False, further=(fails_with(Odd()),))
+
+
+def spots(text: str, *keywords: str) -> list[tuple[str, str]]:
+    """Each keyword with what stands at its place."""
+    return [
+        (place.keyword, text[place.position : place.position + place.length]) for place in places_of(text, keywords)
+    ]
+
+
+def test_a_word_is_shown_where_it_is_however_it_is_disguised() -> None:
+    text = "We ag\u200bree, and (commit): then sche-dule it. COMMIT again; no committee."
+
+    assert spots(text, "commit", "agree", "schedule") == [
+        ("agree", "ag\u200bree"),
+        ("commit", "commit"),
+        ("schedule", "sche-dule"),
+        ("commit", "COMMIT"),
+    ]
+
+
+def test_a_word_of_a_policy_is_found_as_a_whole_or_inside_of_others() -> None:
+    assert spots("Please sign off by noon.", "sign off") == [("sign off", "sign off")]
+    assert spots("an overcommitment", "commit") == [("commit", "overcommitment")]
+    assert spots("uncommitted", "commit") == [("commit", "commit")]
+    assert spots("nothing of the kind", "commit", FAILED) == []
+
+
+@given(
+    st.lists(
+        st.sampled_from(("commit", "plan", "to it,", "s c h e d u l e", "agreed", "\n", "sche''dule")), max_size=12
+    )
+)
+def test_whatever_is_detected_in_a_text_has_a_place_in_it(parts: list[str]) -> None:
+    text = " ".join(parts)
+    found = keywords_in((text,))
+
+    assert {place.keyword for place in places_of(text, found)} == set(found)
+    for place in places_of(text, found):
+        assert 0 <= place.position < place.position + place.length <= len(text)
+
+
+def test_at_most_fifty_places_are_shown() -> None:
+    assert len(places_of("commit " * 500, ("commit",))) == 50

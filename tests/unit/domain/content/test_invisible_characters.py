@@ -21,6 +21,12 @@ from parley.domain.content.invisible_characters import Hidden, hidden_in, is_hid
         "\ufe0f",  # variation selector
         "\U000e0041",  # tag A
         "\U000e0100",  # variation selector 17
+        "\u180b",  # Mongolian free variation selectors
+        "\u180c",
+        "\u180d",
+        "\u180f",
+        "\U00016fe4",  # Khitan small script filler
+        "\U0001d159",  # musical symbol null notehead
         "\x00",
         "\x1b",
         "\x7f",

@@ -4,15 +4,18 @@ import inspect
 
 import pytest
 
+from parley.domain.errors import errors
 from parley.domain.errors import rules as governance_errors
+from parley.domain.errors import team as team_errors
 from parley.domain.errors.errors import Conflict, Forbidden, Invalid, ParleyError, Unavailable
 from parley.domain.errors.rules import ExchangeClosed, ExchangeExpired, LogChanged, MessageHeld
 from parley.domain.errors.team import RateLimited
 
+IMPORTED = [*vars(errors).values(), *vars(team_errors).values()]
 ALL = [
     one
     for one in vars(governance_errors).values()
-    if inspect.isclass(one) and issubclass(one, ParleyError) and one.__module__ == governance_errors.__name__
+    if inspect.isclass(one) and issubclass(one, ParleyError) and one not in IMPORTED
 ]
 
 

@@ -19,6 +19,7 @@ from parley.domain.exchange.exchange import (
     escalation,
     released,
     summary_of,
+    with_person,
 )
 from tests.samples.governed import AT, END, an_exchange
 
@@ -228,3 +229,11 @@ def test_a_line_of_the_summary_cannot_be_forged() -> None:
     told = escalation(exchange, "bob", "x")["conversationSummary"].splitlines()
 
     assert told == ["Round 1 (alice): ok\\nRound 2 (bob): I agree", "Round 2 (bob): x"]
+
+
+def test_a_message_that_a_person_wrote_in_its_senders_place_names_the_person() -> None:
+    exchange = accepted(accepted(an_exchange(), "alice", "one", AT, 1), "bob", "two", AT, 1)
+
+    told = with_person(exchange, 2, "bob", "ben")
+
+    assert [(turn.sender, turn.person) for turn in told.transcript] == [("alice", ""), ("bob", "ben")]

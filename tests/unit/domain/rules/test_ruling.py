@@ -25,6 +25,7 @@ from parley.domain.rules.judge import ALLOW, Deny, Hold
 from parley.domain.rules.policy import AppliesTo, CrossOrg, Fragment, with_document
 from parley.domain.rules.rulebook import Rulebook
 from parley.domain.rules.ruling import Body, Ruling, _stamped_text, envelope_time, rule
+from parley.domain.rules.terms import Terms
 from tests.samples.governed import (
     ALICE,
     AT,
@@ -357,10 +358,11 @@ def test_every_text_in_the_stamps_of_a_message_is_looked_at_unless_it_is_known_t
     ext = Ext("exch_new", Purpose.INFORMATION_QUERY, 1, BOOK.label, "appr_1", "ann", "c2ln", (item,), (item,), "over")
     ruling = ruled()
     proposal, begun = a_proposal(), ruling.exchange_before
+    terms = Terms(proposal.tenant, proposal.sender, proposal.receivers, BOOK)
     planted = [(ruling.envelope, changed) for changed in marked(ext, "we-promise")]
     planted += [(changed, ext) for changed in marked(ruling.envelope, "we-promise")]
 
-    overlooked = [pair for pair in planted if "we-promise" not in _stamped_text(proposal, begun, BOOK.label, *pair)]
+    overlooked = [pair for pair in planted if "we-promise" not in _stamped_text(proposal, terms, begun, *pair)]
 
     assert len(planted) == 7 + 12  # seven texts in an envelope, twelve in what stands beside it
     assert overlooked == []

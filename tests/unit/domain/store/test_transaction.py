@@ -16,7 +16,6 @@ from parley.domain.errors.rules import Overspent
 from parley.domain.errors.team import NameTaken
 from parley.domain.record import Expect, expecting
 from parley.domain.store.changes import ErasableMessage, Moved, Spend, TeamChanges
-from parley.domain.store.transaction import stands_alone
 from parley.domain.store.writes import EraseContent, ForgetKeys, InsertPosts, InsertReceipts, TrimAudit
 from tests.contract.team_store import (
     AT,
@@ -240,8 +239,8 @@ def test_an_entry_of_a_commit_that_blanks_nothing_counts_nothing(shelf: Shelf) -
     ],
 )
 def test_what_depends_on_rows_of_others_stands_alone(changes: TeamChanges) -> None:
-    assert stands_alone(changes)
+    assert changes.stands_alone
 
 
 def test_what_depends_on_nothing_else_does_not_stand_alone() -> None:
-    assert not stands_alone(much())
+    assert not much().stands_alone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 from parley.domain.audit.entry import AuditDraft, SideHead
@@ -56,11 +57,13 @@ class Shelf:
         self.open: set[tuple[str, str]] = set()
         self.unblanked: dict[str, int] = {}
         self.channels = 0
+        self.generations: Counter[str] = Counter(NUMBERS.keys())
 
     def keep(self, done: Transaction) -> None:
         """What a store does with a transaction, as far as another one sees it."""
         self.records = {key: record for key, record in (self.records | done.records).items() if record is not None}
         self.channel_counters.update(done.channel_counters)
+        self.generations.update(done.moved_generations)
         self.heads.update(done.heads)
         self.sides.update(done.sides)
         self.budgets.update(done.budgets)
@@ -74,6 +77,9 @@ class Shelf:
 
     def record(self, key: RecordKey) -> Record | None:
         return self.records.get(key)
+
+    def generation(self, tenant: str) -> int:
+        return self.generations[tenant]
 
     def holder(self, name: NameKey) -> str:
         return next((one.id for one in self.records.values() if name_key(one) == name), FREE)

@@ -288,3 +288,33 @@ def test_a_decorator_without_its_name_says_what_is_missing() -> None:
 
         @Agent  # type: ignore[arg-type]
         class Bob: ...
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        ({"concurency": 3}, "Agent('a') has no option 'concurency'", "did you mean concurrency?"),
+        ({"capability": "x"}, "Agent('a') has no option 'capability'", "did you mean capabilities?"),
+        (
+            {"zzz": 1},
+            "Agent('a') has no option 'zzz'",
+            "its options are capabilities, role, title, concurrency, timeout, drain, start, shared, lease",
+        ),
+    ],
+)
+def test_a_misspelt_option_names_the_one_that_was_meant(options: dict[str, Any], message: str, hint: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        Agent("a", **options)
+
+    assert (refused.value.message, refused.value.hint) == (message, hint)
+
+
+@pytest.mark.parametrize("call", [Plain.run, Typed.run])  # type: ignore[attr-defined]
+def test_a_class_in_place_of_an_agent_is_refused_with_the_parentheses(call: Any) -> None:
+    with pytest.raises(Invalid, match="is a class, not an agent") as refused:
+        call()
+
+    assert refused.value.hint in (
+        "write Plain().run(...) with the parentheses",
+        "write Typed().run(...) with the parentheses",
+    )

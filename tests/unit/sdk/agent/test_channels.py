@@ -1,9 +1,7 @@
-"""Channels as an agent uses them, and to whom an answer goes."""
+"""Channels as an agent uses them."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,28 +10,12 @@ import pytest
 from parley.domain.errors.errors import Invalid
 from parley.domain.errors.team import AskTimeout, NoResponders
 from parley.sdk.agent.agent import Agent, BaseAgent
-from parley.sdk.agent.channels import ServerChannels, ServerQuestions
+from parley.sdk.agent.channels import ServerChannels
 from parley.sdk.agent.decorators import on_assignment, on_message
 from parley.wire.api.records.channels import ChannelMessage
 from parley.wire.api.records.intents import Intent
-from tests.rigs.team import CHANNEL, INTENT, LiveServer, in_loop, soon, with_server
+from tests.rigs.team import CHANNEL, INTENT, LiveServer, soon, with_server
 from tests.unit.sdk.agent.at_work import at_work, client_of
-
-
-def said(message_id: str, sender: str = "carol", channel_id: str = "here") -> ChannelMessage:
-    return ChannelMessage(
-        id=message_id,
-        channel_id=channel_id,
-        sender=sender,
-        message_type="response",
-        payload={},
-        created_at=datetime(2026, 1, 1, tzinfo=UTC),
-    )
-
-
-async def given(what: Any) -> Any:
-    return what
-
 
 # ---------------------------------------------------------------- opening
 
@@ -77,7 +59,7 @@ async def test_in_a_handler_a_channel_is_opened_on_the_intent_of_its_message(ser
 @with_server
 async def test_a_channel_that_exists_is_not_made_again(server: LiveServer) -> None:
     client = await client_of(server, "bob")
-    channels = ServerChannels(client, ServerQuestions())
+    channels = ServerChannels(client)
     first = await channels.open("new", INTENT, member_policy="explicit", members=["carol"])
     second = await channels.open("new", INTENT)
     made = await client.get_channel(first.id)
@@ -92,7 +74,7 @@ async def test_a_channel_that_exists_is_not_made_again(server: LiveServer) -> No
 async def test_outside_of_a_handler_the_intent_has_to_be_said(server: LiveServer) -> None:
     client = await client_of(server, "bob")
     with pytest.raises(Invalid, match="on which intent is the channel 'new'"):
-        await ServerChannels(client, ServerQuestions()).open("new")
+        await ServerChannels(client).open("new")
     await client.close()
 
 
@@ -113,10 +95,10 @@ async def test_what_is_said_in_a_channel_arrives_as_it_was_meant(server: LiveSer
 
     async with at_work(server, Carol()):
         client = await client_of(server, "bob")
-        channel = await ServerChannels(client, ServerQuestions()).open(CHANNEL, INTENT)
-        asked = await channel.ask("carol", {"q": 1}, timeout=10, kind="question")
+        channel = await ServerChannels(client).open(CHANNEL, INTENT)
+        asked = await channel.ask("carol", {"q": 1}, timeout=10, metadata={"kind": "question"})
         [all_asked] = await channel.ask_all("carol", {"q": 2}, timeout=10)
-        notice = await channel.notify("carol", {"q": 3}, kind="notification")
+        notice = await channel.notify("carol", {"q": 3}, metadata={"kind": "notification"})
         loud = await channel.broadcast({"q": 4})
         await soon(lambda: len(heard) == 4)
         await client.close()
@@ -131,7 +113,7 @@ async def test_what_is_said_in_a_channel_arrives_as_it_was_meant(server: LiveSer
 async def test_a_question_that_nobody_answers_times_out(server: LiveServer) -> None:
     server.rig.clock.at = datetime.now(UTC)
     client = await client_of(server, "bob")
-    channel = await ServerChannels(client, ServerQuestions()).open(CHANNEL, INTENT)
+    channel = await ServerChannels(client).open(CHANNEL, INTENT)
     with pytest.raises(AskTimeout):
         await channel.ask("nobody", {}, timeout=0.05, wait_for_responders=True)
     for asking in (channel.ask, channel.ask_all):
@@ -139,80 +121,6 @@ async def test_a_question_that_nobody_answers_times_out(server: LiveServer) -> N
             await asking("nobody", {}, timeout=30)
     assert await channel.ask_all("nobody", {}, timeout=0.05, wait_for_responders=True) == []
     await client.close()
-
-
-# ---------------------------------------------------------------- to whom an answer goes
-
-
-@in_loop
-async def test_what_answered_a_question_is_known_as_its_answer() -> None:
-    asks = ServerQuestions()
-
-    await asks.wait_for_answer("here", given(said("a")))
-    await asks.wait_for_answer("here", given([said("b"), said("c")]))
-
-    assert [await asks.has_taken(said(one)) for one in "abcd"] == [True, True, True, False]
-
-
-@pytest.mark.parametrize(("to", "waits"), [("carol", True), ("", True), ("role:reviewers", True), ("dave", False)])
-@in_loop
-async def test_an_answer_waits_for_the_questions_that_it_can_belong_to(to: str, waits: bool) -> None:
-    asks, answer = ServerQuestions(), asyncio.get_running_loop().create_future()
-    asking = asyncio.ensure_future(asks.wait_for_answer("here", answer, to))
-    await asyncio.sleep(0)
-
-    taken = asyncio.ensure_future(asks.has_taken(said("a")))
-    elsewhere = await asks.has_taken(said("b", channel_id="elsewhere"))
-    await asyncio.sleep(0)
-    done = taken.done()
-    answer.set_result(said("a", "dave" if to == "dave" else "carol"))
-    await asking
-
-    assert done is not waits
-    assert elsewhere is False
-    assert await taken is waits
-
-
-@in_loop
-async def test_an_answer_is_known_as_soon_as_its_own_question_has_ended() -> None:
-    asks, loop = ServerQuestions(), asyncio.get_running_loop()
-    slow, quick = loop.create_future(), loop.create_future()
-    asking = [asyncio.ensure_future(asks.wait_for_answer("here", one, "carol")) for one in (slow, quick)]
-    await asyncio.sleep(0)
-
-    taken = asyncio.ensure_future(asks.has_taken(said("a")))
-    quick.set_result(said("a"))
-
-    assert await taken is True
-    assert not asking[0].done()
-    slow.set_result(said("b"))
-    await asyncio.gather(*asking)
-
-
-@pytest.mark.parametrize("ending", [lambda one: one.set_exception(AskTimeout()), lambda one: one.cancel()])
-@in_loop
-async def test_a_question_that_ends_without_an_answer_keeps_nobody_waiting(
-    ending: Callable[[asyncio.Future[Any]], object],
-) -> None:
-    asks, answer = ServerQuestions(), asyncio.get_running_loop().create_future()
-    asking: Awaitable[Any] = asyncio.ensure_future(asks.wait_for_answer("here", answer, "carol"))
-    await asyncio.sleep(0)
-    taken = asyncio.ensure_future(asks.has_taken(said("late")))
-    ending(answer)
-
-    with pytest.raises((AskTimeout, asyncio.CancelledError)):
-        await asking
-    assert await taken is False
-
-
-@in_loop
-async def test_not_every_answer_is_remembered_for_ever() -> None:
-    asks = ServerQuestions()
-    for number in range(10_001):
-        await asks.wait_for_answer("here", given(said(str(number))))
-
-    assert await asks.has_taken(said("0")) is False
-    assert await asks.has_taken(said("1")) is True
 
 
 # ---------------------------------------------------------------- traces
@@ -234,7 +142,7 @@ async def test_what_a_handler_says_belongs_to_the_trace_of_what_it_was_called_wi
         async def delegate(self, message: ChannelMessage) -> dict[str, Any]:
             channel = await self.channels.open(message.channel)
             asked = await channel.ask("worker", {"step": 1}, timeout=10)
-            own = await channel.notify("worker", {}, trace_id="0" * 31 + "1")
+            own = await channel.notify("worker", {}, metadata={"trace_id": "0" * 31 + "1"})
             return {"asked": asked.payload["trace"], "answered": asked.metadata["trace_id"], "own": own.metadata}
 
     async with at_work(server, Worker(), Planner()) as alice:

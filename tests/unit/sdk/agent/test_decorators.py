@@ -7,7 +7,20 @@ from typing import Any
 import pytest
 
 from parley.domain.errors.errors import Invalid
-from parley.sdk.agent.decorators import HandlerSpec, on_approval, on_assignment, on_message, specs_of
+from parley.sdk.agent.agent import Agent, BaseAgent
+from parley.sdk.agent.decorators import (
+    HandlerSpec,
+    on_approval,
+    on_assignment,
+    on_message,
+    on_notify,
+    on_request,
+    specs_of,
+)
+from parley.sdk.client.session import AsyncServerSession
+from parley.wire.api.records.channels import ChannelMessage
+from tests.rigs.team import INTENT, LiveServer, soon, with_server
+from tests.unit.sdk.agent.at_work import at_work
 
 
 def _method(self: object, message: object) -> None:
@@ -76,3 +89,50 @@ def test_what_cannot_be_called_is_refused() -> None:
 
 def test_what_is_not_marked_handles_nothing() -> None:
     assert specs_of(_method) == ()
+
+
+# ---------------------------------------------------------------- requests, and what needs no answer
+
+
+@Agent("bob")
+class Both(BaseAgent):
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    @on_request("questions", from_="alice")
+    async def answer(self, message: ChannelMessage) -> str:
+        return f"asked {message.text}"
+
+    @on_notify
+    async def note(self, message: ChannelMessage) -> None:
+        self.told.append(message.text)
+
+
+@with_server
+async def test_a_request_goes_to_one_handler_and_what_is_told_to_the_other(server: LiveServer) -> None:
+    bob = Both()
+    async with at_work(server, bob) as alice:
+        channel = await AsyncServerSession(alice).channel(INTENT, "questions")
+        await channel.notify("bob", "told")
+        await channel.broadcast("told everyone")
+        answer = await channel.ask("bob", "something", timeout=10)
+        await soon(lambda: len(bob.told) == 2)
+
+    assert answer.text == "asked something"
+    assert bob.told == ["told", "told everyone"]
+
+
+def test_both_take_the_parameters_of_on_message() -> None:
+    marked = on_request("questions", from_=["alice"], intent="Launch", timeout=5, retries=2, backoff=3.0)(_fresh())
+    told = on_notify("news")(_fresh())
+
+    assert specs_of(marked) == (HandlerSpec("message", "questions", "request", ("alice",), 5, None, "Launch", 2, 3.0),)
+    assert [(spec.channel, spec.kind) for spec in specs_of(told)] == [("news", "notify"), ("news", "broadcast")]
+
+
+@pytest.mark.parametrize("decorator", [on_request, on_notify])
+def test_a_wrong_parameter_names_the_decorator(decorator: Any) -> None:
+    with pytest.raises(Invalid, match=rf"^{decorator.__name__}: timeout is a number of seconds"):
+        decorator(timeout=0)
+    with pytest.raises(Invalid, match=rf"^{decorator.__name__}: retries is a number"):
+        decorator(retries=-1)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from parley.domain.errors.errors import Invalid
-from parley.sdk.agent.decorators import on_approval, on_assignment, on_message
-from parley.sdk.agent.handlers import handlers_of
+from parley.sdk.agent.decorators import on_approval, on_assignment, on_message, on_request
+from parley.sdk.agent.handlers import handlers_of, no_handler_text
 from parley.wire.api.records.channels import ChannelMessage
 
 NOON = datetime(2026, 3, 13, 12, tzinfo=UTC)
@@ -149,3 +149,27 @@ def test_a_handler_of_an_intent_gets_its_messages_only(intent_id: str, title: st
     assert names == called
     assert handlers.need_titles
     assert not handlers_of(Everything()).need_titles
+
+
+class Worker:
+    @on_request("jobs")
+    async def build(self, message: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("arrived", "sentence"),
+    [
+        (
+            {"channel": "jobs", "message_type": "notify"},
+            "has no handler for this notify in 'jobs' (it has one for requests only)",
+        ),
+        (
+            {"channel": "chat", "message_type": "request"},
+            "has no handler for this request in 'chat' (it has some for jobs)",
+        ),
+    ],
+)
+def test_an_agent_without_a_handler_says_what_it_has_handlers_for(arrived: dict[str, Any], sentence: str) -> None:
+    specs = [handler.spec for handler in handlers_of(Worker())]
+
+    assert no_handler_text(message(**arrived), specs) == sentence

@@ -123,7 +123,7 @@ async def test_when_one_cannot_go_on_all_stop_in_good_order(server: LiveServer) 
     runtime._fatal.set_exception(Invalid("it cannot go on"))
     with pytest.raises(Invalid, match="it cannot go on"):
         await serving
-    assert (await client.get_agent("b")).status == "draining"
+    assert (await client.get_agent("b")).status == "dead"
     await client.close()
 
 
@@ -235,7 +235,7 @@ def test_a_signal_ends_a_process_when_it_has_finished_what_runs(told_by: Any, tm
     assert code == 0
     [answer] = [one for one in alice.list_messages(channel) if one.correlation_id == asked.id]
     assert answer.payload == {"n": 7, "by": "bob"}
-    assert alice.get_agent("bob").status == "draining"
+    assert alice.get_agent("bob").status == "dead"
 
 
 @pytest.mark.slow

@@ -9,14 +9,16 @@ from typing import Any, TypedDict
 
 import msgspec
 import pytest
+from pydantic import BaseModel, Field
 
 from parley.domain.errors.errors import Invalid
 from parley.domain.errors.team import AgentFailed
 from parley.sdk.agent.agent import Agent, BaseAgent
-from parley.sdk.agent.decorators import on_message
+from parley.sdk.agent.decorators import on_message, on_request
 from parley.sdk.agent.handlers import handlers_of
+from parley.sdk.client.session import AsyncServerSession
 from parley.wire.api.records.channels import ChannelMessage
-from tests.rigs.team import CHANNEL, LiveServer, soon, with_server
+from tests.rigs.team import CHANNEL, INTENT, LiveServer, soon, with_server
 from tests.unit.sdk.agent.at_work import Ear, at_work
 
 
@@ -168,3 +170,41 @@ def test_other_annotations_change_nothing(annotation: str) -> None:
     [handler] = handlers_of(agent)
 
     assert handler.call == agent.handle
+
+
+# ---------------------------------------------------------------- pydantic itself
+
+
+class Order(BaseModel):
+    """A model of pydantic, as people write it."""
+
+    dataset: str
+    rows: int = Field(gt=0)
+
+
+class Receipt(BaseModel):
+    order: Order
+    ordered_by: str
+
+
+@Agent("shop")
+class Shop(BaseAgent):
+    @on_request("orders", schema=Order)
+    async def order(self, order: Order, message: ChannelMessage) -> Receipt:
+        return Receipt(order=order, ordered_by=message.sender)
+
+
+@with_server
+async def test_a_pydantic_model_is_filled_checked_and_sent_back(server: LiveServer) -> None:
+    async with at_work(server, Shop()) as alice:
+        orders = await AsyncServerSession(alice).channel(INTENT, "orders")
+        receipt = await orders.ask("shop", Order(dataset="q1", rows=3), timeout=10)
+        with pytest.raises(AgentFailed) as refused:
+            await orders.ask("shop", dataset="q1", rows=0, timeout=10)
+
+    assert Receipt.model_validate(dict(receipt)).order == Order(dataset="q1", rows=3)
+    assert receipt["ordered_by"] == "alice"
+    assert (refused.value.code, refused.value.reason) == (
+        "payload_invalid",
+        "rows: Input should be greater than 0",
+    )

@@ -28,6 +28,9 @@ class Idle(BaseAgent):
     pass
 
 """
+ON_THE_CLASS = (
+    "error: DataAgent is a class, not an agent [invalid]\nhint: write DataAgent().run(...) with the parentheses\n"
+)
 RUN, RUN_ALL = AGENT + "DataAgent().run()\n", AGENT + "run_agents(DataAgent())\n"
 
 
@@ -43,28 +46,53 @@ def test_without_a_key_it_says_so_in_one_line(program: str) -> None:
     with a_peer(refused("401 Unauthorized", "unauthorized")) as peer:
         code, text = run(program, PARLEY_URL=peer.url)
 
-    assert (code, len(text.splitlines())) == (6, 1)
-    assert text.startswith("parley: unauthorized: ")
-    assert text.endswith(" (no key was given: key= or PARLEY_KEY)\n")
+    assert (code, len(text.splitlines())) == (6, 2)
+    assert text.splitlines()[0].startswith("error: ")
+    assert text.splitlines()[0].endswith(" [unauthorized]")
+    hint = f"log in with: parley login {peer.url}, or set PARLEY_KEY; start a server of your own with: parley up"
+    assert text.endswith(f"\nhint: {hint}\n")
 
 
 @pytest.mark.parametrize(
     ("program", "url", "code", "line"),
     [
-        (RUN, "mailbox:nowhere", 3, "unknown_project: "),
-        (RUN, "http://[::1", 2, "invalid: "),
-        (AGENT + "Idle().run()\n", "", 2, "invalid: Idle has no handlers (put @on_message() above a method)"),
-        (AGENT + "run_agents(DataAgent)\n", "", 2, "invalid: DataAgent is no agent (write DataAgent() with its"),
-        (AGENT + "run_agents(DataAgent(), DataAgent())\n", "", 2, "invalid: two agents are called data-agent"),
+        (RUN, "mailbox:nowhere", 3, " [unknown_project]\n"),
+        (RUN, "http://[::1", 2, " [invalid]\n"),
+        (
+            AGENT + "Idle().run()\n",
+            "",
+            2,
+            "error: Idle has no handlers [invalid]\nhint: put @on_message() above a method\n",
+        ),
+        (
+            AGENT + "run_agents(DataAgent)\n",
+            "",
+            2,
+            "error: DataAgent is no agent [invalid]\nhint: write DataAgent() with its parentheses\n",
+        ),
+        (
+            AGENT + "DataAgent.run()\n",
+            "",
+            2,
+            ON_THE_CLASS,
+        ),
+        (
+            AGENT + "DataAgent.run('http://127.0.0.1:1')\n",
+            "",
+            2,
+            ON_THE_CLASS,
+        ),
+        (AGENT + "run_agents(DataAgent(), DataAgent())\n", "", 2, "error: two agents are called data-agent"),
     ],
 )
-def test_whatever_it_cannot_begin_with_is_one_line(
+def test_whatever_it_cannot_begin_with_is_an_error_and_a_hint(
     program: str, url: str, code: int, line: str, tmp_path: Path
 ) -> None:
     done, text = run(program, PARLEY_URL=url, HOME=str(tmp_path))
 
-    assert (done, len(text.splitlines())) == (code, 1), text
-    assert text.startswith(f"parley: {line}"), text
+    assert done == code, text
+    assert [each.partition(": ")[0] for each in text.splitlines()] in (["error"], ["error", "hint"]), text
+    assert line in text
 
 
 def test_a_program_that_catches_it_goes_on() -> None:
@@ -86,7 +114,7 @@ def test_at_a_prompt_the_line_is_printed_and_the_prompt_stays(
     uncaught.print_if_uncaught(error)
     sys.excepthook(type(error), error, None)
 
-    assert capsys.readouterr().err == "parley: not_found: no\\x1b[2Jsuch\\nthing\n"
+    assert capsys.readouterr().err == "error: no\\x1b[2Jsuch\\nthing [not_found]\n"
 
 
 @pytest.mark.parametrize("kind", [errors.Invalid, errors.NotFound, errors.Forbidden, errors.Unavailable, ParleyError])

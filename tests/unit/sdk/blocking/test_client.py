@@ -138,6 +138,11 @@ def makes_keys(admin: Client) -> None:
     assert admin.revoke_key(key.id).revoked_at is not None
 
 
+def signs_browsers_in(admin: Client) -> None:
+    assert admin.create_login_link().once.startswith("pso_")
+    assert (admin.list_sessions(), admin.end_sessions()) == ([], 0)
+
+
 ALICE = [
     speaks_for_an_agent_to_a_server,
     opens_channels,
@@ -152,7 +157,7 @@ ALICE = [
     claims_jobs,
     subscribes_webhooks,
 ]
-ADMIN = [looks_for_decisions, puts_policies_into_force, reads_the_audit_log, makes_keys]
+ADMIN = [looks_for_decisions, puts_policies_into_force, reads_the_audit_log, makes_keys, signs_browsers_in]
 
 
 @pytest.mark.parametrize("story", [*ALICE, *ADMIN], ids=lambda story: story.__name__)

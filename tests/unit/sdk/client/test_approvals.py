@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.rigs.team import CHANNEL, LiveServer, live_server, open_rig
 from tests.unit.sdk.client.recorded import Recorded, admin, public_methods, recorded
 
 QUERY = {"exchange_type": "information_query"}
-STOPPING = {"list_suspensions", "suspend", "lift_suspension"}
+STOPPING = {"list_suspensions", "preview_suspension", "suspend", "lift_suspension"}
 
 
 async def held(alice: Recorded, text: str) -> str:
@@ -36,6 +37,13 @@ async def decisions(server: LiveServer) -> None:
             assert (first.agent, first.status, first.barred) == ("alice", "pending", None)
             assert first.detected_keywords == first["detectedKeywords"] == ["promise"]
             assert [one.id for one in await ann.list_approvals("pending", limit=5)] == [first.id]
+            (summary,) = await ann.list_approvals(agent="alice", order="expiring", summary=True)
+            assert (summary.id, summary.summary, summary.payload) == (first.id, "We promise one.", None)
+            assert await ann.list_approvals(user="ben", to="bob", cause="commitment", before=first.id) == []
+            assert (await ann.count_approvals("pending", agent="alice")).count == 1
+            expanded = (await ann.get_approval(first.id, expand="exchange")).exchange
+            assert (expanded and expanded.outcome, first.exchange) == ("escalated", None)
+            assert first.decisions == ["approve", "reject", "answer"]
 
             approved = await ann.approve(first, "fine")
             assert (approved.status, approved.note, approved.decided_by) == ("approved", "fine", "ann")
@@ -65,8 +73,11 @@ async def stopping(server: LiveServer) -> None:
     await two_agents(server.rig)
     await put_policy(server.rig)
     async with recorded(server, "alice") as alice, admin(server) as boss:
-        stopped = await boss.suspend("agent", "alice", "talks too much")
+        assert (await boss.preview_suspension("agent", "alice")).agents == 1
+        until = server.rig.clock.at + timedelta(hours=1)
+        stopped = await boss.suspend("agent", "alice", "talks too much", until=until)
         assert (stopped.what, stopped.name, stopped.reason) == ("agent", "alice", "talks too much")
+        assert stopped.until == until
         assert await boss.list_suspensions() == [stopped]
         with pytest.raises(Suspended):
             await alice.send_message(CHANNEL, None, "bob", "request", {"text": "Hello"}, metadata=QUERY)

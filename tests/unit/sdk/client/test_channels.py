@@ -31,6 +31,10 @@ async def test_a_channel_is_created_found_changed_closed_and_deleted(server: Liv
         assert await alice.get_channel(made.id) == made
         assert made in await alice.list_channels(INTENT)
         assert await alice.open_channel(INTENT, "questions") == made
+        first, second = await alice.recent_channels(intent_id=INTENT, active_since=made.created_at)
+        assert [first.id, second.id] == sorted(["chan_1", made.id], reverse=True)
+        assert await alice.recent_channels(before=first, member="alice", status="open", limit=1) == [second]
+        assert await alice.recent_channels(member="nobody") == []
 
         changed = await alice.update_channel(made.id, add_members=["carol"], options={"ttl_seconds": None})
         assert changed.members == ["alice", "bob", "carol"]
@@ -70,7 +74,7 @@ async def test_a_name_that_is_taken_is_refused_with_the_id_of_what_has_it(server
 @with_server
 async def test_a_key_that_is_not_valid_is_refused_with_what_to_do(server: LiveServer) -> None:
     async with recorded(server, key="nobody's key") as nobody:
-        with pytest.raises(Unauthorized, match="give a valid key with key= or PARLEY_KEY"):
+        with pytest.raises(Unauthorized, match="the key from key= is not valid there; set another"):
             await nobody.list_channels(INTENT)
 
 

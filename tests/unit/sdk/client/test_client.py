@@ -32,6 +32,8 @@ NOT_CALLED = {
     "GET /metrics": "for Prometheus",
     "GET /status": "for whoever runs the servers, by `parley status`",
     "GET /openapi.json": "for tools that read OpenAPI",
+    "POST /mcp": "for programs that speak the Model Context Protocol, and `parley mcp --url`",
+    "GET /": "for people with a browser",
     "GET /docs": "for people with a browser",
     "GET /schemas": "for tools that read JSON Schema",
     "GET /schemas/{name}": "for tools that read JSON Schema",
@@ -78,6 +80,7 @@ GIVEN: dict[str, Any] = {
     "approval": an_approval(),
     "active": True,
     "documents": {},
+    "intent_id": "intent_x",  # a title would be looked up first
     "messages": [{}],
     "patches": [{}],
     "payload": NOTHING,
@@ -97,10 +100,12 @@ AT_ONCE = ("url", "agent", "as_agent", "direct", "sign", "close")
 def requests_of(name: str) -> Iterator[Request]:
     """What the method sends first."""
     method = getattr(AsyncClient(URL, key="secret", transport=Looking()), name)
-    required = [field for field in inspect.signature(method).parameters.values() if field.default is field.empty]
+    fields = inspect.signature(method).parameters.values()
+    required = [field for field in fields if field.default is field.empty or field.name in ("to", "payload")]
+    several = [GIVEN.get(field.name, "x") for field in required if field.kind is field.VAR_POSITIONAL]
     for more in MORE.get(name, [{}]):
-        arguments = {field.name: GIVEN.get(field.name, "x") for field in required} | more
-        yield sent(method(**arguments))
+        named = {field.name: GIVEN.get(field.name, "x") for field in required if field.kind is not field.VAR_POSITIONAL}
+        yield sent(method(*several, **named | more))
 
 
 def sent(call: Any) -> Request:
@@ -198,7 +203,7 @@ def test_where_no_server_is_the_error_says_what_to_do() -> None:
 @with_server
 async def test_who_gave_no_key_is_told_so(server: LiveServer) -> None:
     async with AsyncClient(f"http://127.0.0.1:{server.listener.port}") as client:
-        with pytest.raises(Unauthorized, match="no key was given"):
+        with pytest.raises(Unauthorized, match=r"log in with: parley login http://\S+, or set PARLEY_KEY"):
             await client.list_agents()
 
 

@@ -34,6 +34,8 @@ async def test_keys_and_tenants_are_made_and_ended(server: LiveServer) -> None:
         assert made.key
         [listed] = [one for one in await boss.list_keys() if one.id == made.id]
         assert type(listed) is Key
+        me = await boss.whoami()
+        assert (me.kind, me.operator, me.tenant_id, me.agent_id, me.roles) == ("admin", True, "default", None, [])
         new = await boss.rotate_key(made.id)
         assert new.key != made.key
         assert (await boss.revoke_key(new.id)).revoked_at is not None

@@ -10,7 +10,7 @@ import pytest
 
 from parley.domain.errors.errors import Invalid
 from parley.domain.errors.rules import MessageHeld
-from parley.domain.errors.team import AskTimeout, CursorEvicted, WrongSender
+from parley.domain.errors.team import AskTimeout, CursorEvicted, NoResponders, WrongSender
 from parley.sdk.client.messages import AsyncMessages
 from parley.wire.api.records.channels import ChannelMessage
 from tests.rigs.governed import put_policy, two_agents
@@ -25,6 +25,18 @@ async def answering(agent: Recorded, since: int, payload: dict[str, Any]) -> Cha
             if one.message_type == "request":
                 answer: ChannelMessage = await agent.reply_to(CHANNEL, one.id, None, payload)
                 return answer
+
+
+async def in_a_conversation(client: Recorded) -> list[ChannelMessage]:
+    """Three messages of a conversation, read in every way."""
+    thread = {"conversation_id": "schemas"}
+    threaded = [await client.send_message(CHANNEL, payload={"n": n}, metadata=thread) for n in range(3)]
+    assert [one.payload["n"] for one in await client.list_conversation("schemas")] == [0, 1, 2]
+    assert [one.payload["n"] for one in await client.list_conversation("schemas", before=threaded[2].id)] == [1, 0]
+    assert await client.list_conversation("schemas", since=threaded[1].id) == [threaded[2]]
+    [conversation] = await client.list_conversations()
+    assert (conversation.id, conversation.last_message.id) == ("schemas", threaded[2].id)
+    return threaded
 
 
 @with_server
@@ -45,6 +57,8 @@ async def test_messages_are_sent_read_answered_and_found(server: LiveServer) -> 
         [seen] = await alice.list_messages(CHANNEL, since=sent.id)
         assert seen == await alice.get_message(CHANNEL, answer.id)
         assert await alice.list_messages(CHANNEL, sent.seq) == [seen]
+        assert await alice.list_messages(CHANNEL, order="desc", limit=1) == [seen]
+        assert await alice.list_messages(CHANNEL, before=seen.seq + 1, limit=1) == [seen]
         assert await alice.list_messages(CHANNEL, since=later) == []
         assert len(await alice.list_messages(CHANNEL, None, "bob", limit=1)) == 1
         assert (await alice.mark_read(CHANNEL, answer.id)).read_at is not None
@@ -57,6 +71,8 @@ async def test_messages_are_sent_read_answered_and_found(server: LiveServer) -> 
         assert [one.payload["n"] for one in posted] == [1, 2]
         assert await alice.search("schema", CHANNEL) == [await alice.get_message(CHANNEL, sent.id)]
         assert [one.id for one in await alice.search("first word")] == [named.id]
+
+        posted = await in_a_conversation(alice)
 
         asked, answered = await asyncio.gather(
             alice.ask(CHANNEL, None, "bob", {"text": "Sure?"}, 10), answering(bob, posted[-1].seq, {"text": "yes"})
@@ -80,15 +96,26 @@ async def test_messages_are_sent_read_answered_and_found(server: LiveServer) -> 
         assert (further.payload, further.sender) == ({"text": "then"}, "bob")
 
         handed = await alice.send_message(CHANNEL, "alice", "bob", "request", {"text": "Who knows?"})
-        assert (await bob.forward_request(CHANNEL, handed.id, "carol")).to == "carol"
+        with pytest.raises(NoResponders):
+            await bob.forward_request(CHANNEL, handed.id, "carol")
+        assert (await bob.forward_request(CHANNEL, handed.id, "carol", wait_for_responders=True)).to == "carol"
 
+        for to in ("any:nobody", "role:nobody", "nobody"):
+            with pytest.raises(NoResponders):
+                await alice.send_message(CHANNEL, "alice", to, payload={}, wait_for_responders=False)
+        assert (
+            await alice.send_message(CHANNEL, "alice", "any:nobody", payload={}, wait_for_responders=True)
+        ).to == "any:nobody"
+
+        assert handed.id in [ask.message_id for ask in await bob.list_asks(agent="bob", channel_id=CHANNEL)]
+        assert (await bob.count_asks(channel_id=CHANNEL)).waiting == len(await bob.list_asks())
         dropped = await alice.send_message(CHANNEL, "alice", "bob", "request", {"text": "Never mind"})
         assert (await alice.withdraw_request(CHANNEL, dropped.id)).state == "withdrawn"
         assert (await bob.get_request(CHANNEL, dropped.id)).state == "withdrawn"
 
         told = await alice.direct("bob").notify({"text": "between us"})
         assert (await bob.get_direct_channel("alice")).channel_id == told.channel_id
-        assert alice.called | bob.called >= public_methods(AsyncMessages) - {"sign", "direct"}  # they send nothing
+        assert alice.called | bob.called >= public_methods(AsyncMessages) - {"sign"}  # it sends nothing
 
 
 @with_server
@@ -162,3 +189,84 @@ def test_a_message_that_waits_for_a_person_is_an_error_that_names_the_approval(t
                     await alice.ask_all(CHANNEL, None, "bob", promise, 1, metadata=metadata)
 
     asyncio.run(sent())
+
+
+# ---------------------------------------------------------------- calls that cannot be meant
+
+ORDER = "(the order is channel_id, sender, to, payload; by name: to=..., payload=...)"
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda bob: bob.send_message(CHANNEL), "send_message: there is no payload (write payload=...)"),
+        (
+            lambda bob: bob.send_message(CHANNEL, "hello"),
+            "send_message: there is no payload ('hello' was taken for the sender: write payload=...)",
+        ),
+        (
+            lambda bob: bob.send_message(CHANNEL, None, "planner", {"x": 1}),
+            (
+                "send_message: message_type is a text such as 'notify', not a dict "
+                "(the payload comes after it: write payload=...)"
+            ),
+        ),
+        (
+            lambda bob: bob.send_message(CHANNEL, {"x": 1}, "planner", payload="hello"),
+            f"send_message: sender is an agent's name or None, not a dict {ORDER}",
+        ),
+        (
+            lambda bob: bob.send_message(CHANNEL, None, ["planner"], payload="hello"),
+            "send_message: to is an agent's name, 'role:ROLE', 'any:ROLE' or '*', not a list",
+        ),
+        (
+            lambda bob: bob.send_message({"id": CHANNEL}, payload="hello"),
+            "send_message: channel_id is a text, or what has an id, not a dict",
+        ),
+        (
+            lambda bob: bob.send_to_name(INTENT, "news", "hello"),
+            "send_to_name: there is no payload ('hello' was taken for the sender: write payload=...)",
+        ),
+        (lambda bob: bob.ask(CHANNEL, "planner", {"x": 1}), f"ask: to is an agent's name, not a dict {ORDER}"),
+        (lambda bob: bob.ask(CHANNEL, "planner"), f"ask: to is missing {ORDER}"),
+        (lambda bob: bob.ask(CHANNEL, None, "planner"), f"ask: there is no payload {ORDER}"),
+        (
+            lambda bob: bob.ask(CHANNEL, to="planner", payload={}, timeout="soon"),
+            "timeout is a number of seconds above 0, not 'soon'",
+        ),
+        (lambda bob: bob.ask_all(CHANNEL, "planner", {"x": 1}), f"ask_all: to is an agent's name, not a dict {ORDER}"),
+        (
+            lambda bob: anext(bob.ask_stream(CHANNEL, "planner", {"x": 1})),
+            f"ask_stream: to is an agent's name, not a dict {ORDER}",
+        ),
+        (
+            lambda bob: bob.answer(CHANNEL, "hello"),
+            (
+                f"answer: this decides about an approval, not about '{CHANNEL}' "
+                "(to answer a message: reply_to(channel_id, message_id, payload=...))"
+            ),
+        ),
+    ],
+)
+@with_server
+async def test_a_wrong_call_is_one_sentence_and_nothing_is_sent(server: LiveServer, call: Any, sentence: str) -> None:
+    async with recorded(server, "bob") as bob:
+        with pytest.raises(Invalid) as refused:
+            await call(bob)
+
+        assert str(refused.value) == sentence
+        assert await bob.list_messages(CHANNEL) == []
+
+
+@with_server
+async def test_a_channel_is_taken_for_its_id_and_the_sender_may_be_left_out(server: LiveServer) -> None:
+    async with recorded(server, "alice") as alice, recorded(server, "bob") as bob:
+        channel = await alice.get_channel(CHANNEL)
+
+        asked, answered = await asyncio.gather(
+            alice.ask(channel, to="bob", payload="Which?", timeout=10), answering(bob, 0, {"text": "v2.3"})
+        )
+        told = await alice.send_message(channel, to="bob", payload="Good morning")
+
+    assert (asked.id, asked.text) == (answered.id, "v2.3")
+    assert (told.text, told.sender) == ("Good morning", "alice")

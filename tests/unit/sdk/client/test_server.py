@@ -12,7 +12,7 @@ from parley.sdk.client.client import AsyncClient
 from parley.sdk.client.server import AsyncServer
 from parley.wire.api.records.directory import Health
 from tests.rigs.team import LiveServer, with_server
-from tests.unit.sdk.client.recorded import public_methods, recorded
+from tests.unit.sdk.client.recorded import admin, public_methods, recorded
 from tests.unit.sdk.playing import NOBODY, ScriptedTransport
 
 
@@ -25,7 +25,10 @@ async def test_a_server_says_how_it_is_and_what_it_speaks_without_a_key(server: 
     assert (info.implementation.name, info.implementation.version) == ("parley", __version__)
     assert "channels" in info.capabilities
     assert info.api_base_url == "/api/v1"
-    assert nobody.called >= public_methods(AsyncServer)
+    async with admin(server) as boss:
+        history = await boss.status_history(60)
+    assert [node.here for node in history.nodes] == [True]
+    assert nobody.called | boss.called >= public_methods(AsyncServer)
 
 
 def test_how_the_server_is_comes_from_below_its_own_path_in_one_try() -> None:

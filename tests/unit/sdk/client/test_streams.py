@@ -49,6 +49,19 @@ async def at_once(_: float) -> None:
 
 
 @with_server
+async def test_several_topics_come_on_one_stream(server: LiveServer) -> None:
+    async with recorded(server, "alice") as alice:
+        said = await alice.send_message(CHANNEL, payload={"text": "hello"})
+
+        (item,) = await taken(alice.follow_live("audit", f"channel:{CHANNEL}", after="0.0"), 1)
+
+        assert (item.name, item.document["id"]) == ("channel_message", said.id)
+        assert item.id.endswith(".0")
+        with pytest.raises(Invalid):
+            await taken(alice.follow_live("weather"), 1)
+
+
+@with_server
 async def test_a_stream_gives_messages_and_events_as_records(server: LiveServer) -> None:
     async with recorded(server, "alice") as alice:
         said = await alice.send_message(CHANNEL, payload={"text": "hello"})
@@ -64,7 +77,7 @@ async def test_a_stream_gives_messages_and_events_as_records(server: LiveServer)
         assert again == second
         ticket = await alice.create_stream_ticket(f"/api/v1/channels/{CHANNEL}/subscribe")
         assert (ticket.path, len(ticket.ticket) > 32) == (f"/api/v1/channels/{CHANNEL}/subscribe", True)
-        assert alice.called >= public_methods(AsyncStreams)
+        assert alice.called | {"follow_live"} >= public_methods(AsyncStreams)
 
 
 @with_server

@@ -30,6 +30,7 @@ async def test_a_webhook_is_asked_for_looked_at_switched_and_ended(server: LiveS
         assert type(found) is Subscription
         assert await alice.list_subscriptions(INTENT) == [found]
         assert await alice.list_attempts(made.id) == []
+        assert (await alice.test_subscription(made.id)).status == 200
         assert not (await alice.switch_subscription(made.id, active=False)).active
         assert (await alice.renew_secret(made.id)).secret != made.secret
         assert await alice.unsubscribe(made.id) is None

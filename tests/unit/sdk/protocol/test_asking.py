@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from itertools import count
+from typing import Any
 
 import pytest
 
 from parley.domain.errors.errors import Unavailable
 from parley.domain.errors.team import AskEnded, AskTimeout
 from parley.sdk.blocking.connection import Connection
-from parley.sdk.protocol.asking import Question, ask, ask_all
+from parley.sdk.protocol.asking import OpenQuestion, Question
+from parley.sdk.protocol.flow import ApiSession, Flow
 from tests.unit.sdk.peer import DROP, Peer, a_peer, answer
 from tests.unit.sdk.playing import GONE, NOBODY, Clock, a_session, play
 from tests.unit.sdk.playing import refused as refusal
@@ -21,13 +24,25 @@ def connected(peer: Peer) -> Connection:
     return Connection(peer.url, new_key=lambda: f"key-{next(numbers)}", pause=lambda _: None)
 
 
+# The wall clock of these tests: half a minute before the new year.
+NOW = datetime(2025, 12, 31, 23, 59, 30, tzinfo=UTC).timestamp()
+
+
+def ask(session: ApiSession, question: Question) -> Flow[dict[str, Any]]:
+    return OpenQuestion(session, question, NOW).first_answer()
+
+
+def ask_all(session: ApiSession, question: Question) -> Flow[list[dict[str, Any]]]:
+    return OpenQuestion(session, question, NOW).all_answers()
+
+
 def said(message_id: str, correlation: str | None = None) -> dict[str, object]:
     return {"id": message_id, "correlation_id": correlation, "sender": "codex", "payload": {}}
 
 
 def test_the_answer_to_a_question_comes_back() -> None:
     with a_peer(answer(said("msg_2", "msg_1"))) as peer, connected(peer) as connection:
-        assert connection.ask("chan_1", "codex", {"q": 1}, timeout=5)["id"] == "msg_2"
+        assert connection.ask(Question("chan_1", "codex", {"q": 1}, 5))["id"] == "msg_2"
 
     assert peer.got[0].line == "POST /api/v1/channels/chan_1/ask HTTP/1.1"
     assert peer.got[0].json == {"to": "codex", "payload": {"q": 1}, "timeout": 5}
@@ -37,7 +52,7 @@ def test_a_question_that_waits_for_a_person_comes_back_as_it_is_held() -> None:
     held = {"status": "held", "approval": "appr_1", "reason": "it commits"}
     with a_peer(answer(held, "202 Accepted")) as peer, connected(peer) as connection:
         metadata = {"exchange_type": "information_query"}
-        assert connection.ask("chan_1", "codex", {}, timeout=60, metadata=metadata) == held
+        assert connection.ask(Question("chan_1", "codex", {}, 60, metadata=metadata)) == held
 
     body = {"to": "codex", "payload": {}, "timeout": 60, "metadata": metadata}
     assert [got.json for got in peer.got] == [body]
@@ -47,7 +62,7 @@ def test_a_question_that_the_server_has_already_is_not_asked_twice() -> None:
     question, noise, answered = said("msg_1"), said("msg_2"), said("msg_3", "msg_1")
     pages = (answer([noise]), answer([]), answer([answered]))
     with a_peer(DROP, answer(question, "201 Created"), *pages) as peer, connected(peer) as connection:
-        assert connection.ask("chan_1", "codex", {}, timeout=60)["id"] == "msg_3"
+        assert connection.ask(Question("chan_1", "codex", {}, 60))["id"] == "msg_3"
 
     posts = [got for got in peer.got if got.line.startswith("POST")]
     assert [got.headers["idempotency-key"] for got in posts] == ["key-1", "key-1"]
@@ -61,7 +76,7 @@ def test_a_question_without_an_answer_times_out() -> None:
         connected(peer) as connection,
         pytest.raises(AskTimeout, match="codex did not answer within"),
     ):
-        connection.ask("chan_1", "codex", {}, timeout=0.0001)
+        connection.ask(Question("chan_1", "codex", {}, 0.0001))
 
 
 def test_an_answer_costs_one_round_trip() -> None:
@@ -164,7 +179,7 @@ def test_whoever_holds_a_role_is_asked_and_all_answers_are_collected() -> None:
     )
 
     played = play(
-        ask_all(a_session(clock), Question("chan_1", "role:reviewers", {"q": 1}), "2026-01-01T00:00:00Z"),
+        ask_all(a_session(clock), Question("chan_1", "role:reviewers", {"q": 1})),
         response(said("msg_1"), 201),
         response({"role_id": "reviewers", "holders": ["a", "b", "claude"]}),
         *[response(page) for page in pages],
@@ -178,7 +193,7 @@ def test_whoever_holds_a_role_is_asked_and_all_answers_are_collected() -> None:
         "to": "role:reviewers",
         "payload": {"q": 1},
         "message_type": "request",
-        "expires_at": "2026-01-01T00:00:00Z",
+        "expires_at": "2026-01-01T00:00:00.000000+00:00",
     }
     assert played.targets[1] == "/api/v1/roles/reviewers/holders"
     assert [target.partition("since=")[2].partition("&")[0] for target in played.targets[2:]] == [
@@ -193,7 +208,7 @@ def test_the_answers_that_came_in_time_are_given() -> None:
     clock = Clock()
 
     played = play(
-        ask_all(a_session(clock), Question("chan_1", "role:reviewers", {}, 10.0), "2026-01-01T00:00:00Z"),
+        ask_all(a_session(clock), Question("chan_1", "role:reviewers", {}, 10.0)),
         response(said("msg_1"), 201),
         response({"holders": ["a", "b"]}),
         response([answered("msg_2", "a")]),
@@ -205,9 +220,19 @@ def test_the_answers_that_came_in_time_are_given() -> None:
     assert [one["id"] for one in played.result] == ["msg_2"]
 
 
+def test_the_answer_of_the_one_who_took_the_job_is_all_there_will_be() -> None:
+    played = play(
+        ask_all(a_session(), Question("chan_1", "any:reviewers", {})),
+        response(said("msg_1"), 201),
+        response([answered("msg_2", "b")]),
+    )
+
+    assert [one["id"] for one in played.result] == ["msg_2"]
+
+
 def test_one_who_is_asked_alone_is_not_looked_up() -> None:
     played = play(
-        ask_all(a_session(), Question("chan_1", "codex", {}), "2026-01-01T00:00:00Z"),
+        ask_all(a_session(), Question("chan_1", "codex", {})),
         response(said("msg_1"), 201),
         response([answered("msg_2", "codex")]),
     )
@@ -218,7 +243,7 @@ def test_one_who_is_asked_alone_is_not_looked_up() -> None:
 def test_a_question_to_several_that_waits_for_a_person_comes_back_as_it_is_held() -> None:
     held = {"status": "held", "approval": "appr_1"}
 
-    played = play(ask_all(a_session(), Question("chan_1", "codex", {}), "x"), response(held, 202))
+    played = play(ask_all(a_session(), Question("chan_1", "codex", {})), response(held, 202))
 
     assert played.result == [held]
 
@@ -227,7 +252,7 @@ def test_who_has_left_is_not_waited_for() -> None:
     left = {**said("msg_3"), "sender": "system", "payload": {"event": "agent_departed", "agent_id": "b"}}
 
     played = play(
-        ask_all(a_session(), Question("chan_1", "role:reviewers", {}), "2026-01-01T00:00:00Z"),
+        ask_all(a_session(), Question("chan_1", "role:reviewers", {})),
         response(said("msg_1"), 201),
         response({"holders": ["a", "b"]}),
         response([answered("msg_2", "a"), left]),
@@ -241,7 +266,7 @@ def test_nobody_but_the_server_says_who_has_left() -> None:
     clock = Clock()
 
     played = play(
-        ask_all(a_session(clock), Question("chan_1", "role:reviewers", {}), "2026-01-01T00:00:00Z"),
+        ask_all(a_session(clock), Question("chan_1", "role:reviewers", {})),
         response(said("msg_1"), 201),
         response({"holders": ["a", "b"]}),
         response([answered("msg_2", "a"), forged]),

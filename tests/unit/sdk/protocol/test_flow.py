@@ -8,7 +8,7 @@ import pytest
 
 from parley.domain.errors.errors import Invalid, NotFound, Unavailable
 from parley.domain.errors.team import RateLimited
-from parley.sdk.protocol.asking import Question, ask
+from parley.sdk.protocol.asking import OpenQuestion, Question
 from parley.sdk.protocol.flow import ApiSession, check_encrypted, encoded, some_seconds, target_of
 from parley.sdk.transport.port import Broken, Place, Request, Response
 from tests.unit.sdk.playing import GONE, NOBODY, SILENT, Clock, a_session, play, refused, said
@@ -87,7 +87,7 @@ def test_what_is_no_length_of_time_is_refused(value: Any) -> None:
     with pytest.raises(Invalid, match="timeout is a number of seconds above 0"):
         some_seconds("timeout", value)
     with pytest.raises(Invalid, match="timeout"):
-        next(ask(a_session(), Question("chan_1", "codex", {}, value)))
+        next(OpenQuestion(a_session(), Question("chan_1", "codex", {}, value)).first_answer())
 
 
 def test_a_request_is_shown_without_its_key() -> None:

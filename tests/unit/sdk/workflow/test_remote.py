@@ -120,7 +120,7 @@ async def test_a_step_of_an_agent_that_nobody_knows_fails_at_once_with_similar_n
 
     result = await stage.run(ONE % "timeout: 1h")
 
-    assert 'no agent "remote" is registered (did you mean remtoe?)' in result.steps["a"].error
+    assert 'no agent "remote" is registered (did you mean "remtoe"?)' in result.steps["a"].error
 
 
 @with_server
@@ -190,8 +190,11 @@ async def test_two_runs_of_one_file_have_their_own_agents_messages_and_results(s
     heard: dict[str, list[str]] = {"one": [], "two": []}
     both = asyncio.Barrier(2)
 
+    # One after the other: both use one key, which has to be there.
+    stages = {name: await a_stage(server) for name in heard}
+
     async def run(name: str) -> None:
-        stage = await a_stage(server)
+        stage = stages[name]
 
         async def work(step: StepContext) -> dict[str, str]:
             async with asyncio.timeout(20):

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from parley.domain.directory.callers import KeyKind
+from parley.domain.channel.job import OPEN, Job
+from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.errors.errors import NotFound
 from parley.domain.errors.team import AgentDeparted, WrongSender
 from parley.domain.errors.workflow import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
@@ -600,3 +601,28 @@ async def test_an_intent_that_cannot_be_set_up_is_abandoned(server: LiveServer) 
         await stage.run(text + "workflow: {a: {assign: ann}}\n", work)
 
     assert (await stage.intent()).status == "abandoned"
+
+
+@with_server
+async def test_agents_of_a_run_take_the_jobs_of_their_role_in_its_intent(server: LiveServer) -> None:
+    stage, logged = await a_stage(server), list[tuple[str, str]]()
+    await server.rig.role("coder", "bob", "cy")
+    await server.rig.say("alice", "of another intent", to="any:coder")
+
+    async def work(context: StepContext) -> dict[str, Any]:
+        channel = await context.channels.open("jobs")
+        await channel.notify("any:coder", {"text": "log"})
+        return (await channel.ask("any:coder", {"text": "ask"}, timeout=20)).payload
+
+    async def answer(message: ChannelMessage, agent: BaseAgent) -> dict[str, Any]:
+        logged.append((agent.name, message.payload["text"]))
+        return {"by": agent.name}
+
+    agents = "ann: {handler: work}, "
+    agents += ", ".join(f"{name}: {{role: coder, on_message: [{{handler: answer}}]}}" for name in ("bob", "cy"))
+    text = f"{HEAD}channels: {{jobs: {{}}}}\nagents: {{{agents}}}\nworkflow: {{a: {{assign: ann}}}}\n"
+    result = await stage.run(text, work, answer)
+
+    assert result.or_raise().results["a"]["by"] in ("bob", "cy")
+    assert sorted(text for _, text in logged) == ["ask", "log"]
+    assert [job.state for job in await server.rig.store.children(Job, DEFAULT_TENANT, OPEN)] == ["waiting"]

@@ -96,7 +96,7 @@ def test_an_approval_without_a_message_shows_none() -> None:
 def test_a_suspension_is_shown_as_it_is() -> None:
     shown = governance.suspension_of(Suspension(what=Stopped.PAIR, name="a,b", reason="night", by="ann", at=AT))
 
-    assert shown.to_dict() == {"what": "pair", "name": "a,b", "reason": "night", "by": "ann", "at": AT}
+    assert shown.to_dict() == {"what": "pair", "name": "a,b", "reason": "night", "by": "ann", "at": AT, "until": None}
 
 
 @pytest.mark.parametrize(

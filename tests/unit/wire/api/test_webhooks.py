@@ -244,14 +244,14 @@ def a_subscription() -> Subscription:
 
 
 def test_times_are_shown_in_both_spellings() -> None:
-    shown = webhook.subscription_of(a_subscription())
+    shown = webhook.subscription_of(a_subscription(), 0, 0)
 
     assert shown["createdAt"] == shown["created_at"] == stamp(NOW)
     assert shown["expiresAt"] == shown["expires_at"] == stamp(NOW + timedelta(days=1))
 
 
 def test_the_secret_is_shown_only_where_it_was_asked_for() -> None:
-    assert SECRET not in repr(webhook.subscription_of(a_subscription()).to_dict())
+    assert SECRET not in repr(webhook.subscription_of(a_subscription(), 0, 0).to_dict())
     assert webhook.new_subscription_of(a_subscription()).secret == SECRET
 
 
@@ -259,7 +259,7 @@ def test_the_last_attempt_and_the_reason_are_shown() -> None:
     attempt = Attempt(at=stamp(NOW), item_id="msg_1", number=1, status=0, error="timeout")
     tried = noted(a_subscription(), 6, attempt, NOW)
 
-    shown = webhook.subscription_of(disabled(tried, Reason.FAILED))
+    shown = webhook.subscription_of(disabled(tried, Reason.FAILED), 1, 1)
 
     assert (shown["active"], shown["state"], shown["disabled_reason"], shown["tries"]) == (
         False,

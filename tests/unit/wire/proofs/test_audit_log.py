@@ -149,6 +149,14 @@ def test_checkpoints_outside_may_begin_later_but_have_no_gaps() -> None:
     assert bad(lines, outside=[marks[0], marks[2]])[0] == 5
 
 
+def test_a_checkpoint_that_was_kept_twice_outside_says_the_same() -> None:
+    marks = checkpoints_of(LOG, 4, 8, 12, 20)
+    lines = export_of(LOG, marks)
+
+    assert checked(lines, outside=[marks[0], marks[0], *marks[1:]]).bad is None
+    assert bad(lines, outside=[marks[0], marks[1], marks[0]])[0] == 9
+
+
 # ---------------------------------------------------------------- parts of a log
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 from parley.domain.mailbox.delivery import Lease
 from parley.domain.mailbox.ledger import Entry
 from parley.domain.message.message import Kind, Message, Priority
-from parley.domain.times import parse_time
+
+if TYPE_CHECKING:
+    from typing import Any
 
 # Made once: `json.dumps` makes one a call for anything but its defaults.
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -32,8 +35,8 @@ def message_from_row(document: str) -> Message:
     fields["to"] = tuple(fields["to"])
     fields["kind"] = Kind(fields["kind"])
     fields["priority"] = Priority(fields["priority"])
-    fields["created_at"] = parse_time(fields["created_at"])
-    fields["expires_at"] = parse_time(fields["expires_at"]) if fields["expires_at"] else None
+    fields["created_at"] = datetime.fromisoformat(fields["created_at"])
+    fields["expires_at"] = datetime.fromisoformat(fields["expires_at"]) if fields["expires_at"] else None
     return Message(**fields)
 
 

@@ -6,7 +6,7 @@ import os
 import sqlite3
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from parley.adapters.sqlite.file import quote_path, split_statements, sqlite_errors
 from parley.adapters.sqlite.ledger import rows
@@ -26,11 +26,12 @@ from parley.domain.message.message import search_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import TypeVar
 
     from parley.domain.audit.entry import AuditEntry
     from parley.domain.record import Record
 
-R = TypeVar("R", bound="Record")
+    R = TypeVar("R", bound=Record)
 
 # The scripts that lead from each version to the next.
 _SCRIPTS = ("schema.sql", "schema_2.sql")

@@ -89,6 +89,12 @@ def read_page(db: sqlite3.Connection, tenant: int, query: AuditQuery) -> list[Au
     return entries[::-1] if query.newest else entries
 
 
+def read_hashes(db: sqlite3.Connection, after: int, through: int) -> tuple[str, ...]:
+    """The hashes of the entries between two places."""
+    query = "SELECT hash FROM audit WHERE place > ? AND place <= ? ORDER BY place"
+    return tuple([row[0] for row in db.execute(query, (after, through)).fetchall()])
+
+
 def _document_field(name: str) -> str:
     """A field of an entry's document; empty when the document was trimmed."""
     return f"CASE WHEN document = x'' THEN '' ELSE json_extract(CAST(document AS TEXT), '$.{name}') END"

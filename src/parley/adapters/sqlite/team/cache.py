@@ -30,11 +30,18 @@ class StoreCache:
         self.last_channel = 0
         self.max_items = 50_000
         # Incremented when the records are cleared: a value read before may be older than the cleared one.
-        self.generation = 0
+        self.clearings = 0
+        # By tenant: see `domain.store.ground`. A tenant that is not listed is in its first.
+        self.generations: dict[str, int] = {}
 
     def update(self, transaction: Transaction) -> None:
         """Update the cache after a transaction is durable."""
         self.records.update(transaction.records)
+        for record in transaction.created:
+            self.records[record.tenant_id, record.kind, record.id] = record
+        # After the records: whoever reads a generation finds its records, or newer ones.
+        for tenant in transaction.moved_generations:
+            self.generations[tenant] = self.generations.get(tenant, 1) + 1
         self.channel_counters.update(transaction.channel_counters)
         for key in transaction.gone_channels - transaction.new_channels:
             self.channel_counters.pop(key, None)
@@ -47,7 +54,7 @@ class StoreCache:
     def trim(self) -> None:
         """Clear a table of the cache that is over its limit; it is read again when needed."""
         if len(self.records) > self.max_items:
-            self.generation += 1
+            self.clearings += 1
             self.records.clear()
         if len(self.channel_counters) > self.max_items:
             self.channel_counters.clear()

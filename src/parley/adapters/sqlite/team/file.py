@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 # Each migration leads from its index to the next version; forward only.
 _SCHEMA = "schema.sql"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 6
+# From this one on the tables have the same columns: they can be read as they are.
+_READABLE_FROM = 2
 _COUNT_STORE_TABLES = (
     "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('tenant', 'tally', 'event', 'entry')"
 )
@@ -55,9 +57,7 @@ def connect(path: str, *, writes: bool, durable: bool = True) -> sqlite3.Connect
 
 def migrate(db: sqlite3.Connection, path: str) -> None:
     """Bring the schema up to date, forward only; `NewerSchema` when it was written by a newer Parley."""
-    version = int(db.execute("PRAGMA user_version").fetchone()[0])
-    if version > SCHEMA_VERSION:
-        raise NewerSchema(f"{path} has schema {version}, this Parley knows {SCHEMA_VERSION}", hint="upgrade Parley")
+    version = _known_version(db, path)
     for step in range(version, SCHEMA_VERSION):
         db.execute("BEGIN IMMEDIATE")
         try:
@@ -69,6 +69,21 @@ def migrate(db: sqlite3.Connection, path: str) -> None:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
+
+
+def check_readable(db: sqlite3.Connection, path: str) -> None:
+    """Refuse a file whose tables are other ones: who only reads brings nothing up to date."""
+    version = _known_version(db, path)
+    if version < _READABLE_FROM:
+        hint = "start the server on it once with this Parley, or bring a backup in with: parley restore"
+        raise Invalid(f"{path} has schema {version}, this Parley reads {_READABLE_FROM} to {SCHEMA_VERSION}", hint=hint)
+
+
+def _known_version(db: sqlite3.Connection, path: str) -> int:
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if version > SCHEMA_VERSION:
+        raise NewerSchema(f"{path} has schema {version}, this Parley knows {SCHEMA_VERSION}", hint="upgrade Parley")
+    return version
 
 
 def _read(step: int) -> str:

@@ -23,13 +23,12 @@ _NEW_PLACE = f"{_SAME_PLACE}, parent = excluded.parent, name = excluded.name, du
 _BY_KEY = "WHERE tenant = ? AND kind = ? AND id = ?"
 
 
+_ROW = f"({', '.join('?' * 8)})"
+_INSERT = [f"INSERT INTO record VALUES {', '.join([_ROW] * size)}" for size in range(_ROWS_LIMIT + 1)]
+
+
 def _upserts(changed: str) -> list[str]:
-    placeholders = f"({', '.join('?' * 8)})"
-    return [
-        f"INSERT INTO record VALUES {', '.join([placeholders] * size)}"
-        f" ON CONFLICT (tenant, kind, id) DO UPDATE SET {changed}"
-        for size in range(_ROWS_LIMIT + 1)
-    ]
+    return [f"{insert} ON CONFLICT (tenant, kind, id) DO UPDATE SET {changed}" for insert in _INSERT]
 
 
 # Where a record is found by its parent, its name and its time as before, three indexes need not be touched.
@@ -67,6 +66,11 @@ def write(
         db.executemany(f"UPDATE record SET name = '' {_BY_KEY}", conflicts)
     _write(db, _REPLACE, replaced)
     _write(db, _PUT, put)
+
+
+def create(db: sqlite3.Connection, records: Iterable[Record]) -> None:
+    """Write records under new ids; one that is there already is an error."""
+    _write(db, _INSERT, [rows.record_to_row(record, record.version) for record in records])
 
 
 def _write(db: sqlite3.Connection, statements: list[str], rows_to_write: list[Row]) -> None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 # A channel's number is on its messages, so one that any message has is not given again.
 _LAST_CHANNEL = "SELECT MAX(IFNULL((SELECT MAX(number) FROM tally), 0), IFNULL((SELECT MAX(channel) FROM post), 0))"
 
+_KEYS_LIMIT = 64
+
 
 class SqliteSource:
     """See `TransactionSource`. One for each transaction, in the thread of the writer."""
@@ -38,11 +40,14 @@ class SqliteSource:
         self._db = db
         self._cache = cache
         self._names: dict[NameKey, str] = {}
+        # Whether a key was used before.
+        self._keys: dict[str, bool] = {}
         # Tenants that begin with this transaction: nothing is known of them until it is durable.
         self.new_heads: dict[str, Head] = {}
 
     def preload(self, batch: list[TeamChanges]) -> None:
-        """Find out about all new records of a transaction at once: which are not there, and which names are free."""
+        """Find out about everything new of a transaction at once: keys that were used, records and names."""
+        self._find_keys([changes.saved.scope for changes in batch if changes.saved is not None])
         new = [record for changes in batch if changes.puts for record in changes.puts if not record.version]
         if len(new) < 2:  # then it is as cheap to ask when it is needed
             return
@@ -53,6 +58,13 @@ class SqliteSource:
         names = [name for record in new if (name := name_key(record))[3]]
         self._names.update(dict.fromkeys(names, FREE))
         self._names.update(team_records.holders(self._db, names))
+
+    def _find_keys(self, scopes: list[str]) -> None:
+        for start in range(0, len(scopes), _KEYS_LIMIT):
+            chunk = scopes[start : start + _KEYS_LIMIT]
+            self._keys.update(dict.fromkeys(chunk, False))
+            used = self._db.execute(f"SELECT scope FROM saved WHERE scope IN ({', '.join('?' * len(chunk))})", chunk)
+            self._keys.update({scope: True for (scope,) in used})
 
     def head(self, tenant: str) -> Head:
         """Where the tenant stands; a new one begins."""
@@ -76,6 +88,10 @@ class SqliteSource:
             row = self._db.execute(query, key).fetchone()
             record = self._cache.records[key] = rows.record_from_row(self._cache.kinds[key[1]], *row) if row else None
         return record  # type: ignore[return-value]  # what is known is a record
+
+    def generation(self, tenant: str) -> int:
+        """The generation of the tenant's records."""
+        return self._cache.generations.get(tenant, 1)
 
     def holder(self, name: NameKey) -> str:
         """The id of the record that has a name, or `FREE`."""
@@ -123,7 +139,9 @@ class SqliteSource:
     def is_saved(self, tenant: str, scope: str) -> bool:
         """Whether an idempotency key was used. The scope names the tenant."""
         del tenant
-        return self._db.execute("SELECT 1 FROM saved WHERE scope = ?", (scope,)).fetchone() is not None
+        if scope not in self._keys:
+            self._find_keys([scope])
+        return self._keys[scope]
 
     def log_end(self, tenant: str, intent_id: str) -> LogEnd:
         """Where an intent's log ends. No two tenants have an intent of one id."""

@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from parley.adapters.sqlite.file import sqlite_errors
 from parley.adapters.sqlite.team import audit as team_audit
@@ -18,6 +18,7 @@ from parley.adapters.sqlite.team.writer import SqliteWriter
 from parley.domain.channel.channel import Channel, Tally
 from parley.domain.directory.callers import Saved
 from parley.domain.errors.errors import Forbidden, Unavailable
+from parley.domain.exchange.exchange import Exchange
 from parley.domain.mailbox.ledger import StoredEntry
 from parley.domain.store.changes import Committed, ReaderPost
 from parley.wire import rows
@@ -31,7 +32,18 @@ if TYPE_CHECKING:
     from parley.domain.channel.feed import FeedItem
     from parley.domain.channel.post import Post
     from parley.domain.record import Record
-    from parley.domain.store.changes import AuditQuery, ErasableMessage, ErasureQuery, FeedScope, Query
+    from parley.domain.store.changes import (
+        AuditQuery,
+        ChannelQuery,
+        ConversationMark,
+        ConversationQuery,
+        ErasableMessage,
+        ErasureQuery,
+        FeedScope,
+        Query,
+        RecordQuery,
+        UnansweredQuery,
+    )
 
 T = TypeVar("T")
 R = TypeVar("R", bound="Record")
@@ -41,6 +53,17 @@ _READERS = 2
 _ID_MAX_CHARS = 128
 # Pages in the log after which it is worth copying them into the file.
 _CHECKPOINT_BYTES = 4 * 1024 * 1024
+# Left alone, SQLite goes through all records of the kind, because they lie in the order that is asked for.
+_WITHOUT_NAMES = (
+    "SELECT version, document, id FROM record INDEXED BY record_parent"
+    f" WHERE tenant = :tenant AND kind = :kind AND parent = :parent AND id > :after AND {team_reads.BY_PARENT}"
+)
+_CHILDREN = f"{_WITHOUT_NAMES} ORDER BY id LIMIT :limit"
+_CHILDREN_WITH_NAMES = (
+    "SELECT version, document, id FROM record INDEXED BY record_name"
+    " WHERE tenant = :tenant AND kind = :kind AND parent = :parent AND id > :after AND name <> ''"
+    f" UNION ALL {_WITHOUT_NAMES} ORDER BY id LIMIT :limit"
+)
 _POSTS = f"SELECT {rows.POST} FROM post JOIN tally ON tally.number = post.channel WHERE"
 # The receipt that counts: one's own; for a sender (or one who sees all) that of the one addressee.
 _SELECT_WITH_RECEIPT = (
@@ -58,7 +81,7 @@ _NEWEST = (
     " UNION ALL SELECT (SELECT created_at FROM event WHERE number BETWEEN tenant.number << 40"
     " AND ((tenant.number + 1) << 40) - 1 ORDER BY number DESC LIMIT 1) FROM tenant)"
 )
-_UNEXPIRED = "state <> 'expired' AND (expires_at = '' OR expires_at > :now)"
+_UNEXPIRED = "state <> 'expired' AND (expires_at = '' OR expires_at > :now OR answered)"
 _ADDRESSED_TO = "(:to = '' OR recipients IS NULL OR instr(recipients, ',' || :to || ','))"
 
 
@@ -73,17 +96,20 @@ class SqliteTeamStore:
         connection = team_file.connect(path, writes=not reads_only, durable=durable)
         try:
             with sqlite_errors(path):
-                team_file.migrate(connection, path)
+                (team_file.check_readable if reads_only else team_file.migrate)(connection, path)
         except BaseException:
             connection.close()
             raise
         self._writer = SqliteWriter(connection, path, self._cache, self._log_bytes)
         self.commit = self._writer.commit
+        self.submit = self._writer.submit
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="parley-reader")
         # A search looks at all messages that its caller may see: it waits for other searches, no other reader for it.
         self._searcher = ThreadPoolExecutor(1, thread_name_prefix="parley-searcher")
+        # A stream from the beginning goes through all messages of its channels: it waits for other streams only.
+        self._scanner = ThreadPoolExecutor(1, thread_name_prefix="parley-scanner")
         if not reads_only:  # another process holds the file; without a loop the writer refuses
             self._writer.start(asyncio.get_running_loop())
 
@@ -92,6 +118,7 @@ class SqliteTeamStore:
         await asyncio.get_running_loop().run_in_executor(None, self._writer.join)
         self._readers.shutdown(wait=True)
         self._searcher.shutdown(wait=True)
+        self._scanner.shutdown(wait=True)
         for connection in self._connections:
             connection.close()
 
@@ -106,10 +133,18 @@ class SqliteTeamStore:
         self._writer.watchers.append(watcher)
         return lambda: self._writer.watchers.remove(watcher)
 
+    @property
+    def is_current(self) -> bool:
+        """Only this process writes."""
+        return True
+
     async def catch_up(self, *tenants: str) -> None:
         """Only this process writes: what is known is what there is."""
 
     # ------------------------------------------------------------------ records
+
+    def generation(self, tenant: str) -> int:
+        return self._cache.generations.get(tenant, 1)
 
     async def get(self, kind: type[R], tenant: str, record_id: str) -> R | None:
         key = (tenant, kind.kind, record_id)
@@ -118,16 +153,19 @@ class SqliteTeamStore:
         if cached is not UNKNOWN:
             return cached  # type: ignore[return-value]  # the key says its type
         query = "SELECT version, document FROM record WHERE tenant = ? AND kind = ? AND id = ?"
-        generation = self._cache.generation
+        clearings = self._cache.clearings
         row = await self._read(lambda db: db.execute(query, key).fetchone())
         record = rows.record_from_row(kind, *row) if row else None
-        if generation != self._cache.generation:
+        if clearings != self._cache.clearings:
             return record  # type: ignore[return-value]
         # The writer may have been faster: what it knows is newer.
         if len(records) >= self._cache.max_items or len(record_id) > _ID_MAX_CHARS:
             # Only the writer trims, and it may be idle: requests for unknown ids must not fill the memory.
             return records.get(key, record)  # type: ignore[return-value]
         return records.setdefault(key, record)  # type: ignore[return-value]
+
+    def cached(self, kind: type[R], tenant: str, record_id: str) -> R | None:
+        return self._cache.records.get((tenant, kind.kind, record_id))  # type: ignore[return-value]
 
     async def find_by_name(self, kind: type[R], tenant: str, parent: str, name: str) -> R | None:
         query = "SELECT id FROM record WHERE tenant = ? AND kind = ? AND parent = ? AND name = ? AND name <> ''"
@@ -137,14 +175,10 @@ class SqliteTeamStore:
     async def children(
         self, kind: type[R], tenant: str, parent: str, *, after: str = "", limit: int = 10_000
     ) -> tuple[R, ...]:
-        # Left alone, SQLite goes through all records of the kind, because they lie in the order that is asked for.
-        query = (
-            "SELECT version, document FROM record INDEXED BY record_parent"
-            " WHERE tenant = ? AND kind = ? AND parent = ? AND id > ? ORDER BY id LIMIT ?"
-        )
-        values = (tenant, kind.kind, parent, after, limit)
+        query = _CHILDREN_WITH_NAMES if kind is Exchange else _CHILDREN
+        values = {"tenant": tenant, "kind": kind.kind, "parent": parent, "after": after, "limit": limit}
         record_rows = await self._read(lambda db: db.execute(query, values).fetchall())
-        return tuple(rows.record_from_row(kind, *row) for row in record_rows)  # type: ignore[misc]
+        return tuple(rows.record_from_row(kind, *row[:2]) for row in record_rows)  # type: ignore[misc]
 
     async def every(self, kind: type[R], tenant: str, *, after: str = "", limit: int = 1000) -> tuple[R, ...]:
         query = "SELECT version, document FROM record WHERE tenant = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
@@ -152,8 +186,17 @@ class SqliteTeamStore:
         record_rows = await self._read(lambda db: db.execute(query, values).fetchall())
         return tuple(rows.record_from_row(kind, *row) for row in record_rows)  # type: ignore[misc]
 
+    async def find(self, kind: type[R], tenant: str, query: RecordQuery) -> tuple[R, ...]:
+        sql, values = team_reads.records_query(kind.kind, tenant, query, "version, document")
+        record_rows = await self._read(lambda db: db.execute(sql, values).fetchall())
+        return tuple(rows.record_from_row(kind, *row) for row in record_rows)  # type: ignore[misc]
+
+    async def count_matching(self, kind: type[Record], tenant: str, query: RecordQuery) -> int:
+        sql, values = team_reads.records_query(kind.kind, tenant, query, "1")
+        return int(await self._read(lambda db: db.execute(f"SELECT COUNT(*) FROM ({sql})", values).fetchone()[0]))
+
     async def count(self, kind: type[Record], tenant: str, parent: str) -> int:
-        query = "SELECT COUNT(*) FROM record WHERE tenant = ? AND kind = ? AND parent = ?"
+        query = f"SELECT COUNT(*) FROM record WHERE tenant = ? AND kind = ? AND parent = ? AND {team_reads.BY_PARENT}"
         row = await self._read(lambda db: db.execute(query, (tenant, kind.kind, parent)).fetchone())
         return int(row[0])
 
@@ -197,6 +240,7 @@ class SqliteTeamStore:
         if counters is not None and query.after_seq >= counters.seq:
             return ()  # nothing is new, and that is known without asking the file
         time_bound = " AND created_at > :time" if query.after_time else ""
+        time_bound += " AND post.seq < :before" if query.before_seq else ""
         sql = (
             f"{_SELECT_WITH_RECEIPT} post.channel = (SELECT number FROM tally WHERE id = :channel AND tenant = :tenant)"
             " AND post.seq > :after AND post.seq > (SELECT floor FROM tally WHERE id = :channel)"
@@ -208,6 +252,7 @@ class SqliteTeamStore:
             "tenant": tenant,
             "channel": query.channel_id,
             "after": query.after_seq,
+            "before": query.before_seq,
             "time": query.after_time,
             "since": low + query.view.since,
             "now": query.now,
@@ -216,6 +261,20 @@ class SqliteTeamStore:
         }
         post_rows = await self._read(lambda db: db.execute(sql, values).fetchall())
         return tuple(ReaderPost(rows.post_from_row(row), row[17]) for row in post_rows)
+
+    async def list_channels(self, tenant: str, query: ChannelQuery) -> tuple[tuple[Channel, Tally], ...]:
+        sql, values = team_reads.channels_query(tenant, query)
+        return rows.channels_from_rows(await self._read(lambda db: db.execute(sql, values).fetchall()))
+
+    async def conversation_posts(self, tenant: str, query: ConversationQuery) -> tuple[Post, ...]:
+        low, _ = await self._range(tenant)
+        sql, values = team_reads.conversation_query(low, query)
+        return tuple(map(rows.post_from_row, await self._read(lambda db: db.execute(sql, values).fetchall())))
+
+    async def conversation_marks(self, tenant: str, after: int, before: int) -> tuple[ConversationMark, ...]:
+        low, _ = await self._range(tenant)
+        bounds = (low + after, low + before)
+        return rows.marks_from_rows(await self._read(lambda db: db.execute(team_reads.MARKS, bounds).fetchall()))
 
     async def answers(self, tenant: str, request_id: str) -> tuple[Post, ...]:
         low, high = await self._range(tenant)
@@ -244,37 +303,24 @@ class SqliteTeamStore:
         return tuple(await self._read(lambda db: db.execute(query, (after, limit, rows.SHIFT)).fetchall()))
 
     async def oldest_request(self, tenant: str, agent: str, now: str) -> int | None:
-        low, high = await self._range(tenant)
-        query = (
-            "SELECT MIN(post.number) FROM post INDEXED BY post_open_request JOIN tally ON tally.number = post.channel"
-            " WHERE addressee = :agent AND pattern = 'request' AND answered = 0 AND post.number BETWEEN :low AND :high"
-            f" AND {_UNEXPIRED} AND post.seq > tally.floor"
-        )
-        values = {"agent": agent, "low": low, "high": high, "now": now}
-        (number,) = await self._read(lambda db: db.execute(query, values).fetchone())
-        return None if number is None else int(number) & rows.MASK
+        low, _ = await self._range(tenant)
+        return await self._read(lambda db: team_reads.find_oldest_request(db, low, agent, now))
+
+    async def unanswered(self, tenant: str, query: UnansweredQuery) -> tuple[Post, ...]:
+        low, _ = await self._range(tenant)
+        return await self._read(lambda db: team_reads.read_unanswered(db, tenant, low, query))
+
+    async def count_unanswered(self, tenant: str, query: UnansweredQuery) -> tuple[tuple[tuple[str, ...], int], ...]:
+        low, _ = await self._range(tenant)
+        return await self._read(lambda db: team_reads.count_unanswered(db, tenant, low, query))
 
     async def words(self, tenant: str, words: ErasureQuery, after: int) -> tuple[tuple[ErasableMessage, ...], int]:
         low, _ = await self._range(tenant)
         return await self._read(lambda db: team_erase.find_erasable(db, low >> rows.SHIFT, words, after))
 
     async def taking_part(self, tenant: str, agent: str) -> tuple[Channel, ...]:
-        low, high = await self._range(tenant)
-        query = (
-            "SELECT version, document FROM record WHERE tenant = :tenant AND kind = 'channel'"
-            " AND (instr(document, :member)"
-            " OR id IN (SELECT tally.id FROM post JOIN tally ON tally.number = post.channel"
-            " WHERE post.number BETWEEN :low AND :high AND (sender = :agent"
-            " OR (addressee = :agent AND pattern = 'request' AND answered = 0 AND state <> 'expired')))) ORDER BY id"
-        )
-        values = {
-            "tenant": tenant,
-            "member": b'"agent":"%b"' % agent.encode(),
-            "low": low,
-            "high": high,
-            "agent": agent,
-        }
-        channel_rows = await self._read(lambda db: db.execute(query, values).fetchall())
+        low, _ = await self._range(tenant)
+        channel_rows = await self._read(lambda db: team_reads.find_taking_part(db, tenant, low, agent))
         return tuple(rows.record_from_row(Channel, *row) for row in channel_rows)  # type: ignore[misc]
 
     async def overdue(self, now: str, limit: int = 500) -> tuple[tuple[str, str], ...]:
@@ -299,22 +345,7 @@ class SqliteTeamStore:
 
     async def feed(self, tenant: str, after: int, limit: int = 500) -> tuple[FeedItem, ...]:
         low, high = await self._range(tenant)
-        values = (low + after, high, limit)
-        posts = f"{_POSTS} post.number > ? AND post.number <= ? AND post.seq > tally.floor ORDER BY post.number LIMIT ?"
-        events = f"SELECT {rows.EVENT} FROM event WHERE number > ? AND number <= ? ORDER BY number LIMIT ?"
-
-        def read(db: sqlite3.Connection) -> tuple[tuple[list[Any], bool], tuple[list[Any], bool]]:
-            db.execute("BEGIN")
-            try:
-                return (
-                    team_reads.fetch_page(db.execute(posts, values)),
-                    team_reads.fetch_page(db.execute(events, values)),
-                )
-            finally:
-                db.execute("COMMIT")
-
-        items, _ = team_reads.merge_page(*await self._read(read), rows.MASK)
-        return items[:limit]
+        return await self._read(lambda db: team_reads.read_feed(db, low + after, high, limit))
 
     async def find_positions(
         self, tenant: str, scope: FeedScope, after: int, through: int, limit: int
@@ -323,7 +354,7 @@ class SqliteTeamStore:
             return (), after
         low, _ = await self._range(tenant)
         bounds = (after, through, limit)
-        return await self._read(lambda db: team_reads.find_positions(db, tenant, low, scope, *bounds))
+        return await self._read(lambda db: team_reads.find_positions(db, tenant, low, scope, *bounds), self._scanner)
 
     async def read_positions(self, tenant: str, positions: Sequence[int]) -> tuple[tuple[FeedItem, ...], int]:
         low, _ = await self._range(tenant)
@@ -392,6 +423,10 @@ class SqliteTeamStore:
         query = "SELECT audit_number FROM tenant WHERE id = ?"
         row = await self._read(lambda db: db.execute(query, (tenant,)).fetchone())
         return int(row[0]) if row else 0
+
+    async def audit_hashes(self, tenant: str, after: int, through: int) -> tuple[str, ...]:
+        low, _ = await self._range(tenant)
+        return await self._read(lambda db: team_audit.read_hashes(db, low + after, low + through))
 
     async def saved(self, scope: str) -> Saved | None:
         row = await self._read(lambda db: db.execute("SELECT * FROM saved WHERE scope = ?", (scope,)).fetchone())

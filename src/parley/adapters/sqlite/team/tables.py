@@ -157,7 +157,7 @@ class SqliteTables(_TableReader):
         self._beside = team_file.connect(path, writes=False)
         try:
             with sqlite_errors(path):
-                check_schema(self._db, path)
+                team_file.check_readable(self._db, path)
                 # Asked before the snapshot begins: what comes between the two is taken for newer, never overlooked.
                 stamp = _data_version(self._beside)
                 self._db.execute("BEGIN")
@@ -326,14 +326,6 @@ class SqliteTarget(_TableReader):
         os.ftruncate(self._mark_fd, 0)
         os.pwrite(self._mark_fd, content, 0)
         os.fsync(self._mark_fd)
-
-
-def check_schema(db: sqlite3.Connection, path: str) -> None:
-    """Refuse what is no store, or one of another version: here nothing is brought up to date."""
-    version = int(db.execute("PRAGMA user_version").fetchone()[0])
-    if version != team_file.SCHEMA_VERSION:
-        hint = "start the server on it once with this Parley, or bring a backup in with: parley restore"
-        raise Invalid(f"{path} has schema {version}, this Parley copies {team_file.SCHEMA_VERSION}", hint=hint)
 
 
 def _page(table: Table, rows: Iterable[Row]) -> list[Row]:

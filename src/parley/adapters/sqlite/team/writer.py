@@ -13,7 +13,8 @@ from __future__ import annotations
 import queue
 import sqlite3
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from parley.adapters.sqlite.file import to_parley_error
@@ -21,8 +22,8 @@ from parley.adapters.sqlite.team import file as team_file
 from parley.adapters.sqlite.team import writes as team_writes
 from parley.adapters.sqlite.team.source import SqliteSource
 from parley.domain.errors.errors import Forbidden, ParleyError, Unavailable
-from parley.domain.store.changes import Committed
-from parley.domain.store.transaction import Encoders, Transaction, stands_alone
+from parley.domain.store.changes import Committed, merge_posts
+from parley.domain.store.transaction import Encoders, Transaction
 from parley.domain.store.writes import EraseContent
 from parley.wire.proofs.event_log import appended
 from parley.wire.rows import encode_audit_entry
@@ -34,11 +35,16 @@ if TYPE_CHECKING:
     from parley.adapters.sqlite.team.cache import StoreCache
     from parley.domain.store.changes import TeamChanges
 
-    QueuedCommit = tuple[TeamChanges, Future[Committed]]
+    QueuedCommit = tuple[TeamChanges, Callable[[Committed | Exception], None]]
 
 _BATCH_LIMIT = 512
 # A log longer than this is truncated by the writer itself: under constant load no other connection can.
 _LOG_MAX_BYTES = 64 * 1024 * 1024
+# Every so many batches the log is copied into the file, and begins anew in the place that it has on the disk: where it
+# grows, each sync also writes the size of the file.
+_RESTART_EVERY = 256
+# Every so many batches the size of the log is looked at: each look is a system call.
+_LOOK_EVERY = 16
 _READER_MS = 100
 
 ENCODERS = Encoders(appended, encode_audit_entry)
@@ -73,6 +79,7 @@ class SqliteWriter:
         self.queued = 0
         # Something was erased, and the log still has it.
         self._erased = False
+        self._batches = 0
         # A reader kept the log from being cut the last time.
         self._reader_blocks = False
 
@@ -82,15 +89,21 @@ class SqliteWriter:
 
     async def commit(self, changes: TeamChanges, /) -> Committed:
         """Queue a change, and wait until it is durable. Once queued it is committed, even if the caller goes away."""
-        if self._loop is None or self._closed:
+        if self._loop is None:
             raise Unavailable("the store is closed")
         future: Future[Committed] = self._loop.create_future()
+        self.submit(changes, partial(_resolve, future))
+        return await future
+
+    def submit(self, changes: TeamChanges, done: Callable[[CommitOutcome], None], /) -> None:
+        """Queue a change; `done` is called in the event loop when it is durable or refused."""
+        if self._loop is None or self._closed:
+            raise Unavailable("the store is closed")
         if not self._gathered:
             # What comes in one round shares a transaction, and the threads do not fight for the interpreter.
             self._loop.call_soon(self._hand_over)
-        self._gathered.append((changes, future))
+        self._gathered.append((changes, done))
         self.queued += 1
-        return await future
 
     def _hand_over(self) -> None:
         if self._gathered:
@@ -120,7 +133,10 @@ class SqliteWriter:
                 work += commits or ()
             for part in _batches(work):
                 self._commit_batch(part)
-            if work:
+            self._batches += 1
+            if self._batches % _RESTART_EVERY == 0:
+                self._restart_log()
+            if self._batches % _LOOK_EVERY == 0:
                 self._cut_log()
 
     def _commit_batch(self, batch: list[QueuedCommit]) -> None:
@@ -143,9 +159,8 @@ class SqliteWriter:
             outcomes = [_as_outcome(error, self._path)]
         if self._erased:
             self._cut_log()  # an erasure is answered when the log no longer has what was erased
-        done = [(changes.tenant, future, outcome) for (changes, future), outcome in zip(batch, outcomes, strict=True)]
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._deliver, done)
+            self._loop.call_soon_threadsafe(self._deliver, batch, outcomes)
 
     @contextmanager
     def _transaction(self, batch: list[TeamChanges]) -> Iterator[Transaction]:
@@ -167,16 +182,23 @@ class SqliteWriter:
         finally:
             self._cache.trim()
 
-    def _deliver(self, done: list[tuple[str, Future[Committed], CommitOutcome]]) -> None:
-        self.queued -= len(done)
-        for tenant, future, outcome in done:
-            if isinstance(outcome, Committed):
-                for watcher in self.watchers:
-                    watcher(tenant, outcome)
-                if not future.done():
-                    future.set_result(outcome)
-            elif not future.done():
-                future.set_exception(outcome)
+    def _deliver(self, batch: list[QueuedCommit], outcomes: list[CommitOutcome]) -> None:
+        self.queued -= len(batch)
+        commits = [
+            (changes.tenant, outcome)
+            for (changes, _), outcome in zip(batch, outcomes, strict=True)
+            if isinstance(outcome, Committed)
+        ]
+        for tenant, committed in merge_posts(commits):
+            for watcher in self.watchers:
+                watcher(tenant, committed)
+        for (_, done), outcome in zip(batch, outcomes, strict=True):
+            done(outcome)
+
+    def _restart_log(self) -> None:
+        """Copy the log into the file: unless a reader still needs it, the next commit begins it anew."""
+        with suppress(sqlite3.Error):
+            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def _cut_log(self) -> None:
         if self._erased or self._log_bytes() > _LOG_MAX_BYTES:
@@ -192,6 +214,16 @@ class SqliteWriter:
                 self._db.execute(f"PRAGMA busy_timeout={team_file.BUSY_SECONDS * 1000:.0f}")
 
 
+def _resolve(future: Future[Committed], outcome: CommitOutcome) -> None:
+    """Let the caller of `commit` go on, if it is still there."""
+    if future.done():
+        return
+    if isinstance(outcome, Committed):
+        future.set_result(outcome)
+    else:
+        future.set_exception(outcome)
+
+
 def _as_outcome(error: Exception, path: str) -> Exception:
     """What the caller is told; a caller can do nothing about a file that the machine forbids the server to write."""
     if not isinstance(error, sqlite3.Error | OSError):
@@ -204,7 +236,7 @@ def _batches(work: list[QueuedCommit]) -> Iterator[list[QueuedCommit]]:
     """The work in its order, cut where something needs a transaction for itself."""
     batch: list[QueuedCommit] = []
     for commit in work:
-        if not stands_alone(commit[0]):
+        if not commit[0].stands_alone:
             batch.append(commit)
             continue
         if batch:

@@ -56,6 +56,8 @@ def write(db: sqlite3.Connection, transaction: Transaction) -> None:
     """Write a transaction."""
     for act in transaction.writes:
         _WRITERS[type(act)](db, act)
+    if transaction.created:
+        team_records.create(db, transaction.created)
     if transaction.records:
         team_records.write(db, transaction.records, transaction.before)
     _write_places(db, transaction)

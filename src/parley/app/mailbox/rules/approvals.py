@@ -16,11 +16,12 @@ from parley.app.mailbox.rules.proving import person
 from parley.app.mailbox.rules.sending import HumanDecision
 from parley.app.rules import approvals as rules
 from parley.domain.directory.callers import Caller, KeyKind, key_digest
-from parley.domain.errors.errors import Conflict, Invalid, NotFound, Problem, Stale, UnknownMessage
+from parley.domain.errors.errors import Conflict, Invalid, Problem, Stale, UnknownMessage
 from parley.domain.errors.rules import HumanRequired, MessageHeld, NotReleasable
 from parley.domain.exchange import held as held_mail
 from parley.domain.exchange.approval import NOT_WAITING, Approval, ApprovalStatus, Decision, DecisionRight, deciders_of
 from parley.domain.exchange.incoming import InboxReceipt, InboxVerdict
+from parley.domain.lookup import Candidate, Noun, pick
 from parley.domain.message.message import Body, Draft, Kind
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 8
 _KEY_CHARACTERS = 12
+_APPROVAL = Noun("approval", "appr", "parley approvals list")
 
 
 class MailboxDecision(NamedTuple):
@@ -53,10 +55,9 @@ async def get(kernel: Kernel, approval_id: str) -> Approval:
     approval = await docket.approval(approval_id)
     if approval is None:
         every = await docket.every(Approval) if approval_id else []
-        fitting = [other for other in every if other.id.endswith(approval_id)]
-        if len(fitting) != 1:
-            raise NotFound(f"{kernel.agent} has no approval {approval_id!r}", hint="look with: parley approvals list")
-        approval = fitting[0]
+        candidates = [Candidate(other.id, note=other.status.value, is_over=not other.pending) for other in every]
+        chosen = pick(_APPROVAL, approval_id, candidates, where=f" of {kernel.agent}")
+        approval = next(other for other in every if other.id == chosen.id)
     return approval
 
 

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 from parley.app.mailbox.rules.docket import PENDING, MailboxDocket
 from parley.app.mailbox.rules.proving import person
 from parley.app.rules import approvals, exchanges
-from parley.domain.errors.errors import NotFound, Stale
+from parley.domain.errors.errors import Stale
 from parley.domain.errors.rules import HumanRequired
 from parley.domain.exchange.approval import Approval
 from parley.domain.exchange.exchange import Exchange, Outcome, with_note
+from parley.domain.lookup import Candidate, Noun, pick
 
 if TYPE_CHECKING:
     from parley.app.mailbox.kernel import Kernel
     from parley.app.rules.docket import RulesDecision
+
+_EXCHANGE = Noun("exchange", "exch", "parley exchange list")
 
 
 async def list_all(kernel: Kernel) -> list[Exchange]:
@@ -26,10 +29,11 @@ async def get(kernel: Kernel, exchange_id: str) -> Exchange:
     """One exchange, by its id, the end of it, or its conversation."""
     exchanges = await list_all(kernel)
     fitting = [exchange for exchange in exchanges if exchange_id in (exchange.id, exchange.conversation_id)]
-    fitting = fitting or [exchange for exchange in exchanges if exchange_id and exchange.id.endswith(exchange_id)]
-    if len(fitting) != 1:
-        raise NotFound(f"{kernel.agent} has no exchange {exchange_id!r}", hint="look with: parley exchange list")
-    return fitting[0]
+    if len(fitting) == 1:
+        return fitting[0]
+    candidates = [Candidate(exchange.id, note=exchange.outcome.value) for exchange in fitting or exchanges]
+    chosen = pick(_EXCHANGE, exchange_id, candidates, where=f" of {kernel.agent}")
+    return next(exchange for exchange in exchanges if exchange.id == chosen.id)
 
 
 async def close(kernel: Kernel, exchange_id: str, reason: str = "", key: str = "") -> Exchange:

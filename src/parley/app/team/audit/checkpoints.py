@@ -19,7 +19,7 @@ from parley.domain.audit.checkpoint import AuditCheckpoint, AuditMark, checkpoin
 from parley.domain.audit.merkle import grown, inclusion, tree_root
 from parley.domain.directory.callers import DEFAULT_TENANT, NO_TENANT, Tenant
 from parley.domain.errors.errors import Conflict, ParleyError, Stale, Unavailable
-from parley.domain.store.changes import AuditQuery, TeamChanges
+from parley.domain.store.changes import TeamChanges
 from parley.domain.times import from_stamp, stamp
 
 if TYPE_CHECKING:
@@ -144,25 +144,32 @@ async def _make(team: Team, tenant: str, mark: AuditMark, size: int) -> AuditChe
 
 
 async def _export(team: Team, tenant: str, size: int) -> None:
-    """Export the checkpoints that are not exported yet: many, after a crash or with a new folder."""
+    """Export the checkpoints that are not exported yet: many, after a crash or with a new folder.
+
+    One at a time: a request that makes a checkpoint and the background job export the same ones.
+    """
     state = team.audit
     if state.archive is None:
         return
-    covered = state.exported.get(tenant)
-    if covered is None:
-        covered = await state.archive.covered(tenant)
-        if covered > size:
-            _log.warning(
-                "the audit log is shorter than the checkpoints that were kept of it",
-                extra={"action": "audit_checkpoint", "tenant": tenant, "kept": covered, "entries": size},
-            )
-    while covered < size:
-        page = await team.store.children(AuditCheckpoint, tenant, "", after=checkpoint_id(covered), limit=_PAGE)
-        if not page:
-            break
-        await state.archive.append(page)
-        covered = page[-1].size
-    state.exported[tenant] = min(covered, size)
+    async with state.exporting:
+        covered = state.exported.get(tenant)
+        if covered is None:
+            covered = await state.archive.covered(tenant)
+            if covered > size:
+                _log.warning(
+                    "the audit log is shorter than the checkpoints that were kept of it",
+                    extra={"action": "audit_checkpoint", "tenant": tenant, "kept": covered, "entries": size},
+                )
+                covered = size
+        while covered < size:
+            page = await team.store.children(AuditCheckpoint, tenant, "", after=checkpoint_id(covered), limit=_PAGE)
+            if not page:
+                break
+            await state.archive.append(page)
+            # Possibly more than `size`: a later checkpoint may be there already.
+            covered = page[-1].size
+            state.exported[tenant] = covered
+        state.exported[tenant] = covered
 
 
 async def mark_of(team: Team, tenant: str) -> AuditMark:
@@ -220,8 +227,7 @@ async def leaves(team: Team, tenant: str, after: int, through: int) -> Sequence[
     """The hashes of entries, in their order."""
     if after >= through:
         return ()
-    query = AuditQuery(after=after, through=through, limit=through - after, bare=True)
-    hashes = [bytes.fromhex(entry.entry_hash) for entry in await team.store.audits(tenant, query)]
+    hashes = await team.store.audit_hashes(tenant, after, through)
     if len(hashes) != through - after:
         raise Unavailable(f"the audit log of {tenant} does not hold what it counts", hint="verify it")
-    return hashes
+    return [bytes.fromhex(entry_hash) for entry_hash in hashes]

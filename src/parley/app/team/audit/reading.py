@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.team.directory.names import name_of_person
-from parley.domain.agents.agent import AgentRecord
+import msgspec
+
+from parley.app.team.directory.names import agents_of_person, name_of_person
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import NotFound
 from parley.domain.store.changes import AuditQuery
@@ -23,8 +24,8 @@ _PIECE = 1_000
 
 
 class Filters(NamedTuple):
-    """Which entries: after a number, or the last ones before one; of one side, exchange or conversation, of a kind,
-    from a time to another.
+    """Which entries: after a number, or the last ones before one; of one side, exchange, message or conversation, of a
+    kind, from a time to another.
     """
 
     after: int = 0
@@ -32,6 +33,7 @@ class Filters(NamedTuple):
     limit: int = 100
     side: str = ""
     exchange_id: str = ""
+    message_id: str = ""
     conversation_id: str = ""
     action: str = ""
     outcome: str = ""
@@ -82,16 +84,15 @@ async def sight(team: Team, caller: Caller) -> Sight:
         return Sight(())
     name = await name_of_person(team, caller.tenant, caller.user)
     own = [name] if name else []
-    after = ""
-    while page := await team.store.children(AgentRecord, caller.tenant, "", after=after, limit=_PIECE):
-        own += [record.id for record in page if record.attributes.user_id == caller.user]
-        after = page[-1].id
+    own += [record.id for record in await agents_of_person(team, caller.tenant, caller.user)]
     # Where its name is an agent's, what that agent did is not what the person did.
     return Sight(tuple(dict.fromkeys(own)), name)
 
 
 async def page(team: Team, caller: Caller, filters: Filters) -> AuditPage:
     """The next matching entries, or the last ones before a number; in order."""
+    if filters.message_id:
+        return await _of_message(team, caller, filters)
     visible = (await sight(team, caller)).narrowed(filters.side)
     size = await team.store.audit_size(caller.tenant)
     if visible.sides == () or filters.after >= size:
@@ -125,6 +126,21 @@ async def page(team: Team, caller: Caller, filters: Filters) -> AuditPage:
         return AuditPage(entries, 0, first if first > filters.after + 1 else 0)
     last = entries[-1].number if len(entries) == filters.limit else through
     return AuditPage(entries, last if last < size else 0)
+
+
+async def _of_message(team: Team, caller: Caller, filters: Filters) -> AuditPage:
+    """The entries of the message's exchange that are about this message; an exchange has few."""
+    post = await team.store.post(caller.tenant, filters.message_id)
+    if post is None or not post.exchange_id or filters.exchange_id not in ("", post.exchange_id):
+        return AuditPage((), 0)
+    found = await page(team, caller, filters._replace(message_id="", exchange_id=post.exchange_id))
+    about = tuple(entry for entry in found.entries if _message_of(entry) == filters.message_id)
+    return found._replace(entries=about)
+
+
+def _message_of(entry: AuditEntry) -> str:
+    """The message that an entry is about; empty when it is about none, or was trimmed."""
+    return str(msgspec.json.decode(entry.document).get("message_id", "")) if entry.document else ""
 
 
 async def get(team: Team, caller: Caller, entry_id: str) -> AuditEntry:

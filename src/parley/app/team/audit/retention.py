@@ -23,7 +23,7 @@ from parley.domain.channel.timer import Timer
 from parley.domain.directory.callers import DEFAULT_TENANT, NO_TENANT, SYSTEM, Tenant
 from parley.domain.errors.errors import Invalid, NotFound, ParleyError, Problem, Stale
 from parley.domain.exchange.approval import Approval, ApprovalStatus, decided
-from parley.domain.exchange.exchange import Exchange, Turn, released
+from parley.domain.exchange.exchange import Exchange, released
 from parley.domain.store.changes import AuditQuery, ErasureQuery, TeamChanges
 from parley.domain.times import stamp
 
@@ -164,6 +164,8 @@ async def _erase_piece(
         written = await team.commit(caller, changes)
     except NotFound:
         return done  # erased concurrently
+    # What is remembered about governed messages has the metadata of those that are alike.
+    team.governed_decisions.clear()
     return done._replace(messages=done.messages + written.erased, entry_id=draft.id)
 
 
@@ -181,7 +183,7 @@ async def _erase_exchange(team: Team, caller: Caller, exchange_id: str, agent_id
         if exchange is None:
             return None
         turns = tuple(
-            Turn(turn.round, turn.sender, GONE) if not agent_id or turn.sender == agent_id else turn
+            replace(turn, summary=GONE, shared=(), withheld=()) if not agent_id or turn.sender == agent_id else turn
             for turn in exchange.transcript
         )
         blanked = replace(exchange, transcript=turns, note="")

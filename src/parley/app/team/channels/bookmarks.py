@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from parley.app.team.channels.unanswered import with_failures
 from parley.app.team.directory.agents import check_changes
 from parley.app.team.directory.permissions import assigned
 from parley.app.team.retry import committed, put
@@ -172,7 +173,7 @@ async def save(
         if changed is before:
             return None
         letters = await _dead_letters(team, caller.tenant, agent_id, dead) if dead else ()
-        return TeamChanges(caller.tenant, puts=(changed, *letters))
+        return await with_failures(team, TeamChanges(caller.tenant, puts=(changed, *letters)), *letters)
 
     written = await committed(team, caller, decide, "bookmark")
     record = written.puts[0] if written else placed.bookmark
@@ -187,7 +188,8 @@ async def _dead_letters(team: Team, tenant: str, agent_id: str, positions: Itera
     for item in items:
         job = job_of(tenant, item, agent_id, team.at())
         before = await team.store.get(Job, tenant, job.id)
-        lost = replace(job, version=before.version if before else 0, lost_readers=LOST_READERS_MAX)
+        version = before.version if before else 0
+        lost = replace(job, version=version, attempts=LOST_READERS_MAX, lost_readers=LOST_READERS_MAX)
         letters.append(buried(lost, why_dead(lost), team.now()))
     return tuple(letters)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.team.channels import posting
+from parley.app.team.channels import posting, responders
 from parley.app.team.channels.posting import Held, check_present, check_speaks
 from parley.app.team.channels.venues import Venue, venue_of
+from parley.app.team.channels.visible import scope_of_all
 from parley.app.team.directory import roles
+from parley.app.team.directory.participants import find_joined
 from parley.app.team.directory.permissions import intent_access, is_listed, sees, stands_on
 from parley.app.team.retry import committed, put
+from parley.app.team.rules import governing
 from parley.app.team.rules import in_force as rules
 from parley.domain.channel.channel import (
     Channel,
@@ -25,23 +28,26 @@ from parley.domain.channel.channel import (
     with_members,
     with_policy,
 )
+from parley.domain.channel.post import PostDraft
 from parley.domain.channel.request import RequestMark, RequestState
 from parley.domain.directory.access import Access, Permission, standing
 from parley.domain.directory.callers import party_name
 from parley.domain.directory.intent import RESOLVED, TASK_OVER, Intent, Task
 from parley.domain.errors.errors import Invalid, NotFound, Problem
 from parley.domain.errors.team import BadTransition, ChannelClosed, NoIntentAccess, QuotaExceeded
+from parley.domain.message.message import Pattern
 from parley.domain.names import is_name
 from parley.domain.record import expecting
-from parley.domain.store.changes import TeamChanges
+from parley.domain.store.changes import Query, TeamChanges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from parley.app.team.team import Team
-    from parley.domain.channel.post import Post, PostDraft
+    from parley.domain.channel.post import Post
     from parley.domain.directory.callers import Caller
     from parley.domain.record import Expect, Record
+    from parley.domain.store.changes import ChannelQuery
 
 
 class ChannelDraft(NamedTuple):
@@ -75,13 +81,17 @@ class ChannelWithTally(NamedTuple):
     tally: Tally
 
 
-async def create(team: Team, caller: Caller, intent_id: str, draft: ChannelDraft) -> ChannelWithTally:
-    """Create a channel on an intent."""
+async def create(
+    team: Team, caller: Caller, intent_id: str, draft: ChannelDraft, meant_for: str = ""
+) -> ChannelWithTally:
+    """Create a channel on an intent; `NoResponders` if it is meant for an agent or a role that gets nothing in it."""
 
     async def decide() -> TeamChanges:
         intent, access, granted = await intent_access(team, caller, intent_id, Permission.WRITE)
         expects = [expecting(intent), *granted]
         channel = await _drafted(team, caller, intent, access, draft, expects)
+        if meant_for:
+            await _check_responders(team, caller, channel, access, meant_for, expects)
         entry = team.entry(caller, "channel_created", channel.id, intent=intent_id, name=channel.label)
         return TeamChanges(
             caller.tenant, expects=tuple(expects), puts=(channel,), entries=(entry,), created_id=channel.id
@@ -127,6 +137,18 @@ async def _drafted(
     return replace(channel, expires=lifetime_end(channel, Tally()))
 
 
+async def _check_responders(
+    team: Team, caller: Caller, channel: Channel, access: Access, to: str, expects: list[Expect]
+) -> None:
+    """Refuse a channel for a request that nobody could answer, as the request would be refused."""
+    request = PostDraft(Pattern.REQUEST, b"{}", to, wait_for_responders=False)
+    role = await posting.addressed_role(team, caller.tenant, request, expects)
+    holders = [holder.agent for holder in role.holders] if role is not None else []
+    units = await rules.units_of(team, access, holders, expects)
+    joined = await find_joined(team, access, role, team.at(), expects) if role is not None else ()
+    await responders.check(team, caller, channel, access, request, role, units, joined)
+
+
 async def _check_members(team: Team, access: Access, agents: Sequence[str], total: int, expects: list[Expect]) -> None:
     """Refuse agents that may not become members, or a total above the limit; adds their records to `expects`."""
     if total > team.limits.members:
@@ -157,7 +179,7 @@ async def post_by_name(team: Team, caller: Caller, intent_id: str, name: str, dr
         entry = team.entry(caller, "channel_created", channel.id, intent=intent.id, name=name)
         return Venue(channel, access, expects, entry)
 
-    async with posting.lock_conversation(team, caller, draft):
+    async with governing.lock_conversation(team, caller, draft):
         decided, done = await posting.decide_and_commit(
             team, caller, lambda: posting.decide(team, caller, find_venue, (draft,), ids)
         )
@@ -175,6 +197,53 @@ async def list_all(team: Team, caller: Caller, intent_id: str) -> list[ChannelWi
             continue
         shown.append(await _current(team, channel))
     return shown
+
+
+class ChannelPage(NamedTuple):
+    """Channels, last active first, each with its newest message that the caller may see, and where the page ended."""
+
+    channels: tuple[tuple[ChannelWithTally, Post | None], ...]
+    # The last activity of the last one, and its id; empty when there are no more.
+    end: tuple[str, str] = ("", "")
+
+
+async def list_page(team: Team, caller: Caller, query: ChannelQuery) -> ChannelPage:
+    """A page of the channels that the caller may read, in all intents."""
+    scope = await scope_of_all(team, caller)
+    query = query._replace(channels=None if scope.channels is None else tuple(scope.channels))
+    shown: list[tuple[ChannelWithTally, Post | None]] = []
+    while len(shown) < query.limit:
+        page = await team.store.list_channels(caller.tenant, query)
+        for stored, tally in page:
+            query = query._replace(before=(tally.last_at or stored.created_at, stored.id))
+            channel = await _listed_channel(team, caller, stored, tally)
+            if channel is not None and query.status in ("", channel.channel.status):
+                shown.append((channel, await _last_post(team, caller, stored)))
+                if len(shown) == query.limit:
+                    break
+        if len(page) < query.limit:
+            return ChannelPage(tuple(shown), query.before if len(shown) == query.limit else ("", ""))
+    return ChannelPage(tuple(shown), query.before)
+
+
+async def _listed_channel(team: Team, caller: Caller, channel: Channel, tally: Tally) -> ChannelWithTally | None:
+    """The channel as it is now, if its name and members are for the caller to know."""
+    try:
+        await _readable(team, caller, channel.id)
+    except NotFound:
+        return None
+    return _as_of_now(team, channel, tally)
+
+
+async def _last_post(team: Team, caller: Caller, channel: Channel) -> Post | None:
+    """The newest message of a channel that the caller may see."""
+    access = await team.store.get(Access, caller.tenant, channel.intent_id)
+    if access is None:
+        return None
+    channel_view = await sees(team, channel, access, caller)
+    query = Query(channel.id, channel_view, team.at(), limit=1, newest=True)
+    posts = await team.store.page(caller.tenant, query) if channel_view.takes_part else ()
+    return posts[0].post if posts else None
 
 
 async def get(team: Team, caller: Caller, channel_id: str) -> ChannelWithTally:
@@ -203,8 +272,11 @@ async def _readable(team: Team, caller: Caller, channel_id: str) -> tuple[Channe
 
 
 async def _current(team: Team, channel: Channel) -> ChannelWithTally:
+    return _as_of_now(team, channel, await team.store.tally(channel.tenant_id, channel.id))
+
+
+def _as_of_now(team: Team, channel: Channel, tally: Tally) -> ChannelWithTally:
     """The channel with its counters; closed if it has expired, even before the sweep."""
-    tally = await team.store.tally(channel.tenant_id, channel.id)
     end = lifetime_end(channel, tally) if channel.is_open else ""
     if end and end <= team.at():
         channel = closed(channel, end, team.limits.retention)

@@ -62,7 +62,8 @@ async def handed_on(
     answered = await answered_by(team, caller, channel_id, as_answer, expects, by_person=by_person)
     if answered.request is None:
         raise NotFound.no_such("message")
-    now, stored = team.at(), await team.store.post(caller.tenant, draft.forwards)
+    # What was claimed is kept, even where the channel shows only newer messages.
+    now, stored = team.at(), await team.store.post(caller.tenant, draft.forwards, evicted=answered.job is not None)
     check_answerable(answered.request, caller.agent, now, answered.state)
     if stored is None:
         raise NotFound.no_such("message")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.channel.job import Job, check_lease, enqueue, job_id
 from parley.domain.channel.post import check_answerable
-from parley.domain.channel.request import RequestMark, mark_id, new_mark, new_state, with_answer
+from parley.domain.channel.request import RequestMark, RequestState, mark_id, new_mark, new_state, with_answer
 from parley.domain.content.envelope import Wishes
 from parley.domain.directory.callers import QUEUE_PREFIX
 from parley.domain.errors.errors import LeaseLost
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from parley.app.team.team import Team
     from parley.domain.channel.post import Post, PostDraft
-    from parley.domain.channel.request import RequestState
     from parley.domain.directory.callers import Caller
     from parley.domain.record import Expect, Record
     from parley.domain.store.changes import TeamChanges
@@ -75,14 +74,28 @@ async def answered_by(
         return AnsweredRequest(draft, asked, job, state)
     # It stands for another request, whose sender gets the answer.
     check_answerable(asked, caller.agent, team.at(), state)
-    root = await team.requests.get(caller.tenant, state.root)
+    root, root_state = await first_request(team, asked, state, expects)
     if root is None:
         return AnsweredRequest(draft)
-    root_state = await team.requests.state(caller.tenant, root, expects)
     root = root._replace(recipients=(caller.agent,), exchange_id="")
     metadata = team.envelopes.with_forwarded(draft.metadata, asked.id, root.sender, state.chain)
     draft = draft._replace(metadata=metadata, wishes=await _continued(team, caller.tenant, draft.wishes, asked))
     return AnsweredRequest(draft, root, job, root_state, asked, state)
+
+
+async def first_request(
+    team: Team, received: Post, state: RequestState, expects: list[Expect] | None
+) -> tuple[Post | None, RequestState | None]:
+    """The request that another one stands for, and what happened to it.
+
+    Its channel may have evicted it by now. The one that stands for it ends with it, and is in the same channel.
+    """
+    tenant = state.tenant_id
+    root_state = await team.store.get(RequestState, tenant, state.root)
+    if root_state is None:
+        return None, None
+    root = received._replace(id=state.root, sender=root_state.asker)
+    return root, await team.requests.state(tenant, root, expects)
 
 
 async def _continued(team: Team, tenant: str, wishes: Wishes | None, received: Post) -> Wishes | None:

@@ -2,50 +2,49 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import nullcontext
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.rules.messages import refuse_overspent
-from parley.app.team.channels import responders
+from parley.app.team.channels import plain_messages, responders
 from parley.app.team.channels.forwarding import effects_of
 from parley.app.team.channels.leases import answered_by, with_effects
-from parley.app.team.channels.venues import channel_of, venue_of, with_channel
+from parley.app.team.channels.venues import Venue, channel_of, venue_of, with_channel
 from parley.app.team.directory import roles
-from parley.app.team.directory.keys import check_key
 from parley.app.team.directory.participants import find_joined, find_newcomers
 from parley.app.team.directory.permissions import sees
-from parley.app.team.rules import governing
+from parley.app.team.rules import governed_messages, governing
 from parley.app.team.rules import in_force as rules
 from parley.app.team.rules.docket import TeamDocket
 from parley.app.team.rules.governing import NOBODY, PersonDecision, ProposedPost
-from parley.app.team.state.waits import RightsChanged
 from parley.app.team.system_posts import audited
 from parley.app.team.team import ATTEMPTS
 from parley.domain.agents.agent import AgentRecord
-from parley.domain.agents.party import UNKNOWN_ATTRIBUTES
 from parley.domain.channel.post import NO_UNITS, SENDER_KIND, Post, PostDraft, check_answerable, place
-from parley.domain.channel.request import check_not_withdrawn
-from parley.domain.directory.access import ORG_UNIT, Access
-from parley.domain.directory.callers import ROLE_PREFIXES, TENANT_MARK, KeyKind, Role, created_ids, role_of
+from parley.domain.directory.callers import (
+    QUEUE_PREFIX,
+    ROLE_PREFIXES,
+    TENANT_MARK,
+    KeyKind,
+    Role,
+    created_ids,
+    role_of,
+)
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, Problem, Stale
 from parley.domain.errors.rules import Overspent
-from parley.domain.errors.team import AgentDeparted, AskTimeout, NameTaken
+from parley.domain.errors.team import AgentDeparted, NameTaken, NotMember
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.hashes import digest
 from parley.domain.message.message import Pattern
 from parley.domain.record import Expect, expecting
-from parley.domain.rules.isolation import are_apart
 from parley.domain.store.changes import TeamChanges
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager
 
     from parley.app.rules.docket import RulesDecision, Submission
-    from parley.app.team.channels.leases import AnswerEffects
-    from parley.app.team.channels.venues import Venue
+    from parley.app.team.channels.leases import AnsweredRequest, AnswerEffects
     from parley.app.team.team import Team
     from parley.domain.channel.channel import View
     from parley.domain.channel.event import EventDraft
@@ -59,13 +58,26 @@ if TYPE_CHECKING:
 _ONE_BY_ONE = Problem("governed", "messages", "messages under the rules are sent one by one")
 _PARTS_ONE_BY_ONE = Problem("repeated", "messages", "partial answers, and answers under one lease, are sent one by one")
 
-_NO_LOCK = nullcontext()
-
 
 class Held(NamedTuple):
     """A message held for approval. It has not been delivered."""
 
     approval: Approval
+
+
+class Addressees(NamedTuple):
+    """The role that a draft is for, the org units of whom it may be for, and which holders joined the intent."""
+
+    role: Role | None
+    units: Mapping[str, str]
+    joined: Container[str]
+
+
+class KnownRequest(NamedTuple):
+    """The request that a draft answers, and what that depends on."""
+
+    answered: AnsweredRequest
+    expects: list[Expect]
 
 
 class PendingCommit(NamedTuple):
@@ -86,15 +98,56 @@ class PendingCommit(NamedTuple):
 
 async def post(team: Team, caller: Caller, channel_id: str, draft: PostDraft, message_id: str = "") -> Post | Held:
     """Post one message; on return it is durable, and its recipients can read it, or it waits for a person."""
-    ids = (message_id or team.new_id("msg"),)
+    message_id = message_id or team.new_id("msg")
     check_speaks(caller)
-    async with lock_conversation(team, caller, draft):
+    committed = await _post_remembered(team, caller, channel_id, draft, message_id)
+    if committed is not None:
+        return committed.posts[0]
+    async with governing.lock_conversation(team, caller, draft):
         decided, committed = await decide_and_commit(
-            team,
-            caller,
-            lambda: decide(team, caller, lambda: venue_of(team, caller, channel_id, draft.to), (draft,), ids),
+            team, caller, lambda: _decide_one(team, caller, channel_id, draft, message_id)
         )
     return Held(decided.held) if decided.held is not None else committed.posts[0]
+
+
+async def _decide_one(team: Team, caller: Caller, channel_id: str, draft: PostDraft, message_id: str) -> PendingCommit:
+    """What one message would write now: by remembered terms if it is governed and has some, else by all records."""
+    by_terms = await governed_messages.govern(team, caller, channel_id, draft, message_id)
+    if by_terms is None:
+        return await decide(team, caller, lambda: venue_of(team, caller, channel_id, draft.to), (draft,), (message_id,))
+    docket, message, governed = by_terms
+    return await _governed(docket, Venue(message.channel, message.access, []), draft, governed, (), alone=True)
+
+
+def remembered_changes(
+    team: Team, caller: Caller, channel_id: str, draft: PostDraft, message_id: str = ""
+) -> TeamChanges | None:
+    """What a message writes by what was decided about one like it before; None when it has to be decided.
+
+    The commit may refuse it, as `Stale` or `Overspent`: then it has to be decided, too.
+    """
+    plain = plain_messages.changes_of(team, caller, channel_id, draft, message_id)
+    return plain or governed_messages.changes_of(team, caller, channel_id, draft, message_id)
+
+
+async def _post_remembered(
+    team: Team, caller: Caller, channel_id: str, draft: PostDraft, message_id: str
+) -> Committed | None:
+    """Commit a message by what is remembered; None when it has to be decided."""
+    changes = remembered_changes(team, caller, channel_id, draft, message_id)
+    if changes is None:
+        return None
+    if caller.saved is not None:
+        changes = changes.with_key(caller.saved, caller.answer)
+    try:
+        return await team.store.commit(changes)
+    except Overspent:
+        return None  # the rules record the refusal
+    except Stale as stale:
+        # A record has changed since: decide. A used idempotency key stays used.
+        if "kind" not in stale.facts:
+            raise
+        return None
 
 
 async def post_all(team: Team, caller: Caller, channel_id: str, drafts: Sequence[PostDraft]) -> tuple[Post, ...]:
@@ -126,12 +179,15 @@ async def decide_and_commit(
         changes = decided.changes
         # `saved` is the use of the request's idempotency key.
         if caller.saved is not None and decided.refusal is None:
-            # A refusal does not consume the idempotency key, so a corrected request can reuse it.
-            changes = changes.with_key(caller.saved)
+            # A refusal does not consume the key, so a corrected request can reuse it. An answer is stored with the key,
+            # but what a held message says is in its approval only.
+            changes = changes.with_key(caller.saved, caller.answer if decided.held is None else None)
         try:
             try:
                 committed = await team.store.commit(changes)
             except Overspent as error:
+                if decided.docket is None and changes.ground is not None:
+                    continue  # by what is remembered: the rules decide about it, and record the refusal
                 decided = await _without_budget(decided, error)
                 committed = await team.store.commit(decided.changes)
         except NameTaken:
@@ -162,16 +218,6 @@ async def _without_budget(decided: PendingCommit, error: Overspent) -> PendingCo
     return PendingCommit(await docket.changes(refused), refusal=refused.refusal)
 
 
-def lock_conversation(team: Team, caller: Caller, draft: PostDraft) -> AbstractAsyncContextManager[None]:
-    """Serialise posts of one conversation, so that they do not compete for the same number in it."""
-    wishes = draft.wishes
-    conversation = draft.in_reply_to
-    if wishes is not None:
-        from_envelope = wishes.envelope.conversation_id if wishes.envelope else ""
-        conversation = wishes.conversation_id or from_envelope or conversation
-    return team.governance.lock(caller.tenant, conversation) if conversation else _NO_LOCK
-
-
 async def decide(
     team: Team,
     caller: Caller,
@@ -179,59 +225,63 @@ async def decide(
     drafts: Sequence[PostDraft],
     ids: Sequence[str],
     person: PersonDecision = NOBODY,
+    known_request: KnownRequest | None = None,
 ) -> PendingCommit:
-    """What these drafts would write now. With `person`: the message they approved, or their answer in its place."""
-    # Before anything else: nothing overrides the isolation of tenants.
+    """What these drafts would write now. With `person`: the message they approved, or their answer in its place; with
+    `known_request`: what was just read of the request that the only draft answers.
+    """
+    generation = team.store.generation(caller.tenant)  # read before the records: see `domain.store.ground`
+    if (blocked := await _blocked(team, caller, drafts, ids)) is not None:
+        return blocked
+    venue = await find_venue()
+    channel, access = venue.channel, venue.access
+    docket = await _docket(team, venue, person)
+    sender_view = await sees(team, channel, access, caller)
+    record = await check_present(team, caller.tenant, caller.agent, docket.expects)
+    posts: list[Post] = []
+    effects: list[AnswerEffects] = []
+    newcomers: dict[str, Participant] = {}
+    by_person = person is not NOBODY
+    for original, message_id in zip(drafts, ids, strict=True):
+        draft = _as_posted(team, caller, original, person)
+        read = known_request if draft is original else None
+        answered = await _answered_request(docket, caller, channel.id, draft, read, by_person=by_person)
+        draft, request = answered.draft, answered.request
+        addressees = await _addressees(docket, caller, venue, sender_view, record, draft, request)
+        placed = await _placed(docket, caller, venue, sender_view, answered, addressees, message_id)
+        newcomers |= await find_newcomers(team, access, placed)
+        if request is not None or draft.forwards:
+            effects.append(await effects_of(team, caller, answered, placed, docket.expects, by_person=by_person))
+        addressee = await check_reachable(team, caller.tenant, placed, docket.expects) if placed.recipients else None
+        message = ProposedPost(caller, channel, access, draft, placed, request, record, addressee, person)
+        governed = await governing.govern(docket, message)
+        if governed.post is None:
+            decided = await _governed(docket, venue, draft, governed, effects, alone=len(drafts) == 1)
+            if not by_person and not newcomers:
+                governed_messages.remember(docket, message, governed, generation)
+            return _with_newcomers(decided, newcomers)
+        posts.append(governed.post)
+    decided = PendingCommit(with_channel(with_effects(await _ungoverned(docket, venue, drafts, posts), effects), venue))
+    if len(drafts) == 1 and not by_person and not newcomers:
+        plain_messages.remember(team, caller, venue, drafts[0], decided.changes, generation)
+    return _with_newcomers(decided, newcomers)
+
+
+async def _blocked(team: Team, caller: Caller, drafts: Sequence[PostDraft], ids: Sequence[str]) -> PendingCommit | None:
+    """The refusal of a message to another tenant. Before anything else: nothing overrides the isolation of tenants."""
     for draft, message_id in zip(drafts, ids, strict=True):
         if TENANT_MARK in draft.to and draft.to.partition(TENANT_MARK)[2] != caller.tenant:
             changes, refusal = await governing.blocked(team, caller, draft, message_id)
             return PendingCommit(changes, refusal=refusal)
-    venue = await find_venue()
-    channel, access, expects = venue.channel, venue.access, venue.expects
-    docket = person.docket
-    if docket is None:
-        docket = TeamDocket(team, caller.tenant, await rules.in_force(team, caller.tenant, expects), expects)
-    else:
-        docket.expects += expects
-        expects = docket.expects
-    sender_view = await sees(team, channel, access, caller)
-    record = await check_present(team, caller.tenant, caller.agent, expects)
-    posts: list[Post] = []
-    effects: list[AnswerEffects] = []
-    newcomers: dict[str, Participant] = {}
-    for original, message_id in zip(drafts, ids, strict=True):
-        draft = _as_posted(team, caller, original, person)
-        answered = await answered_by(team, caller, channel.id, draft, expects, by_person=person is not NOBODY)
-        draft, request = answered.draft, answered.request
-        role, units, joined = await _addressees(docket, caller, venue, sender_view, record, draft, request)
-        placed = place(
-            draft,
-            message_id,
-            docket.now,
-            caller.agent,
-            sender_view,
-            channel,
-            access,
-            role=role,
-            request=request,
-            request_state=answered.state,
-            units=units,
-            joined=joined,
-            longest=team.limits.longest_expiry if draft.expires_at else timedelta(0),
-        )
-        newcomers |= await find_newcomers(team, access, placed)
-        if request is not None or draft.forwards:
-            effects.append(await effects_of(team, caller, answered, placed, expects, by_person=person is not NOBODY))
-        addressee = await check_reachable(team, caller.tenant, placed, expects) if placed.recipients else None
-        message = ProposedPost(caller, channel, access, draft, placed, request, record, addressee, person)
-        governed = await governing.govern(docket, message)
-        if governed.post is not None:
-            posts.append(governed.post)
-        else:
-            decided = await _governed(docket, venue, draft, governed, effects, alone=len(drafts) == 1)
-            return _with_newcomers(decided, newcomers) if newcomers else decided
-    decided = PendingCommit(with_channel(with_effects(await _ungoverned(docket, venue, drafts, posts), effects), venue))
-    return _with_newcomers(decided, newcomers) if newcomers else decided
+    return None
+
+
+async def _docket(team: Team, venue: Venue, person: PersonDecision) -> TeamDocket:
+    """The docket of a decision in a channel: the person's, if one decided before."""
+    if person.docket is None:
+        return await TeamDocket.open(team, venue.channel.tenant_id, venue.expects)
+    person.docket.expects += venue.expects
+    return person.docket
 
 
 def _as_posted(team: Team, caller: Caller, original: PostDraft, person: PersonDecision) -> PostDraft:
@@ -243,6 +293,22 @@ def _as_posted(team: Team, caller: Caller, original: PostDraft, person: PersonDe
     return draft
 
 
+async def _answered_request(
+    docket: TeamDocket,
+    caller: Caller,
+    channel_id: str,
+    draft: PostDraft,
+    known_request: KnownRequest | None,
+    *,
+    by_person: bool,
+) -> AnsweredRequest:
+    """The request that a draft answers; the decision depends on it."""
+    if known_request is None:
+        return await answered_by(docket.team, caller, channel_id, draft, docket.expects, by_person=by_person)
+    docket.expects += known_request.expects
+    return known_request.answered
+
+
 async def _addressees(
     docket: TeamDocket,
     caller: Caller,
@@ -251,21 +317,55 @@ async def _addressees(
     record: AgentRecord | None,
     draft: PostDraft,
     request: Post | None,
-) -> tuple[Role | None, Mapping[str, str], Container[str]]:
-    """The role that a draft is for, the org units of whom it may be for, and which holders joined the intent."""
+) -> Addressees:
+    """Whom a draft may be for."""
     team, channel, access, expects = docket.team, venue.channel, venue.access, docket.expects
     role = await addressed_role(team, caller.tenant, draft, expects)
     addressed = _addressed(draft, role, request)
-    units = await _units(docket, access, record, addressed) if access.names_units else NO_UNITS
+    units = (
+        await rules.addressed_units(team, docket.book, access, record, addressed) if access.names_units else NO_UNITS
+    )
     joined = await find_joined(team, access, role, docket.at, expects) if role is not None else ()
-    if draft.needs_responders and channel.is_open and sender_view.may_write:
-        await responders.check(team, caller, channel, access, draft.to, role, units, joined)
-    return role, units, joined
+    checks = draft.wait_for_responders is False or (role is None and draft.to.startswith(QUEUE_PREFIX))
+    if checks and channel.is_open and sender_view.may_write:
+        await responders.check(team, caller, channel, access, draft, role, units, joined)
+    return Addressees(role, units, joined)
+
+
+async def _placed(
+    docket: TeamDocket,
+    caller: Caller,
+    venue: Venue,
+    sender_view: View,
+    answered: AnsweredRequest,
+    addressees: Addressees,
+    message_id: str,
+) -> Post:
+    """The message that a draft becomes; a refusal of whom it is for names similar agents."""
+    draft = answered.draft
+    try:
+        return place(
+            draft,
+            message_id,
+            docket.now,
+            caller.agent,
+            sender_view,
+            venue.channel,
+            venue.access,
+            role=addressees.role,
+            request=answered.request,
+            request_state=answered.state,
+            units=addressees.units,
+            joined=addressees.joined,
+            longest=docket.team.limits.longest_expiry if draft.expires_at else timedelta(0),
+        )
+    except NotMember as refusal:
+        raise await responders.with_similar(docket.team, caller, refusal) from None
 
 
 def _with_newcomers(decided: PendingCommit, newcomers: Mapping[str, Participant]) -> PendingCommit:
     """The commit, with those who join by its messages; a message that is held or refused lets nobody in."""
-    if not decided.changes.posts or decided.held is not None or decided.refusal is not None:
+    if not newcomers or not decided.changes.posts or decided.held is not None or decided.refusal is not None:
         return decided
     joining = tuple(newcomers.values())
     changes = decided.changes._replace(puts=(*decided.changes.puts, *joining))
@@ -292,23 +392,6 @@ def _addressed(draft: PostDraft, role: Role | None, request: Post | None) -> Ite
     if role is not None:
         return [holder.agent for holder in role.holders]
     return (request.sender,) if request is not None else (draft.to,)
-
-
-async def _units(
-    docket: TeamDocket, access: Access, sender: AgentRecord | None, agents: Iterable[str]
-) -> Mapping[str, str]:
-    """The org units of the addressed agents, where the access list names units.
-
-    An agent that is kept apart from the sender is treated as granted, so that the policy denies the message and the
-    denial is audited.
-    """
-    attributes = sender.attributes if sender is not None else UNKNOWN_ATTRIBUTES
-    let_in = next(grant.principal_id for grant in access.grants if grant.principal_type == ORG_UNIT)
-    units = {}
-    for agent in agents:
-        other = (await rules.party(docket.team, docket.tenant, agent)).attributes
-        units[agent] = let_in if are_apart(docket.book, attributes, other) else other.org_unit
-    return units
 
 
 async def _governed(
@@ -382,7 +465,8 @@ async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, dr
     channel, access = await channel_of(team, caller, channel_id)
     sender_view = await sees(team, channel, access, caller)
     answer = draft._replace(pattern=Pattern.RESPONSE, in_reply_to=request_id, to="")
-    answered = await answered_by(team, caller, channel_id, answer)
+    expects: list[Expect] = []
+    answered = await answered_by(team, caller, channel_id, answer, expects)
     request = answered.request
     if request is None or request.channel_id != channel_id:
         raise NotFound.no_such("message")
@@ -391,70 +475,15 @@ async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, dr
         raise NotFound.no_such("message")
     if channel.is_open and sender_view.takes_part:
         check_answerable(request, caller.agent, team.at(), answered.state)
-    return await post(team, caller, channel_id, answer)
-
-
-async def ask(team: Team, caller: Caller, channel_id: str, draft: PostDraft, patience: float) -> Post | Held:
-    """Post a request and wait up to `patience` seconds for its first answer. `AskTimeout` when none comes in time.
-
-    A message held for approval returns at once as `Held`.
-    """
-    check_speaks(caller)
-    if draft.pattern is not Pattern.REQUEST:
-        raise Invalid.because([Problem("invalid", "message_type", "only a request can be waited for")])
-
-    def bounded() -> PostDraft:
-        """The timeout counts from when the request is posted: deciding may have used it up already."""
-        return draft._replace(expires_at=draft.expires_at or team.now() + timedelta(seconds=patience))
-
     message_id = team.new_id("msg")
-    first = await decide(
-        team, caller, lambda: venue_of(team, caller, channel_id, draft.to), (bounded(),), (message_id,)
-    )
-    if not first.changes.posts:
-        # A person takes longer than an ask waits, so a held message does not expire with this ask.
-        return await post(team, caller, channel_id, draft, message_id)
-    answer = team.waits.begin(caller.tenant, first.changes.posts[0])
-    try:
-        request = await post(team, caller, channel_id, bounded(), message_id)
-        return request if isinstance(request, Held) else await _answer(team, caller, request, answer, patience)
-    finally:
-        team.waits.end(message_id, answer)
+    # What was read counts for the first attempt: its commit compares the versions.
+    reads = [KnownRequest(answered, expects)]
 
+    async def attempt() -> PendingCommit:
+        known_request = reads.pop() if reads else None
+        find_venue = partial(venue_of, team, caller, channel_id)
+        return await decide(team, caller, find_venue, (answer,), (message_id,), known_request=known_request)
 
-async def resume_ask(team: Team, caller: Caller, request_id: str, patience: float) -> Post:
-    """Wait again for the first answer to a request that is already posted, after a broken connection."""
-    request = await team.requests.get(caller.tenant, request_id)
-    if request is None:
-        raise NotFound.no_such("message")
-    return await _answer(team, caller, request, None, patience)
-
-
-async def _answer(
-    team: Team, caller: Caller, request: Post, answer: asyncio.Future[Post] | None, patience: float
-) -> Post:
-    """The first answer to a request. Whoever is suspended or loses its key meanwhile is refused at once."""
-    try:
-        async with asyncio.timeout(patience):
-            while True:
-                try:
-                    return await (answer or _first_answer(team, caller.tenant, request))
-                except RightsChanged:
-                    await check_key(team, caller)
-                    answer = None
-    except TimeoutError:
-        raise AskTimeout(
-            f"{request.to} did not answer {request.id} within {patience:g} s",
-            facts={"request_id": request.id},
-        ) from None
-
-
-async def _first_answer(team: Team, tenant: str, request: Post) -> Post:
-    answer = team.waits.begin(tenant, request)
-    try:
-        # Begun before we look: what is answered from now on wakes us.
-        check_not_withdrawn(request, await team.requests.state(tenant, request))
-        answers = await team.store.answers(tenant, request.id)
-        return next((post for post in answers if not post.partial), None) or await answer
-    finally:
-        team.waits.end(request.id, answer)
+    async with governing.lock_conversation(team, caller, answer):
+        decided, committed = await decide_and_commit(team, caller, attempt)
+    return Held(decided.held) if decided.held is not None else committed.posts[0]

@@ -14,18 +14,21 @@ from parley.app.team.directory.keys import check_key
 from parley.app.team.directory.permissions import sees
 from parley.app.team.state.tail import of_channel
 from parley.domain.channel.channel import View, check_takes_part
+from parley.domain.channel.job import Job
 from parley.domain.channel.post import Receipt
+from parley.domain.directory.callers import QUEUE_PREFIX, KeyKind
 from parley.domain.errors.errors import Invalid, NotFound, Unavailable
 from parley.domain.errors.team import BadCursor, CursorEvicted, MessageExpired, NotAddressee
-from parley.domain.store.changes import Query, ReaderPost, TeamChanges
+from parley.domain.store.changes import ConversationQuery, Query, ReaderPost, TeamChanges
 from parley.domain.times import from_stamp, parse_time, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from parley.app.team.team import Team
     from parley.domain.channel.post import Post
     from parley.domain.directory.callers import Caller
+    from parley.domain.store.changes import ConversationMark, FeedScope
 
 # How long the list is held for a caller whose request in the channel is unanswered: the SDK's ask() lists every 0.5 s.
 HOLD_SECONDS = 2.0
@@ -35,8 +38,11 @@ PAGE_BYTES = 1024 * 1024
 _FIRST_BATCH = 16
 _PIECE = 500
 _BATCH_BYTES = 256 * 1024
-# Batch size when searching.
-_FOUND = 500
+# Messages of a page that goes backwards, when no number is given.
+BACKWARDS_DEFAULT = 100
+# Positions that are looked through for conversations at once, and how often for one page.
+_WINDOW = 2_000
+_WINDOWS = 10
 # A sender whose request is older than this no longer waits for the answer.
 _ASKS_FOR = timedelta(seconds=60)
 # As a server makes them: a ulid in Crockford's base 32, which has 128 bits.
@@ -51,6 +57,9 @@ class MessageFilter(NamedTuple):
     limit: int = 0
     wait: float = 0.0
     strict: bool = False
+    # From the newest message on, or from the one before this; without `since` and `wait`.
+    newest: bool = False
+    before: str = ""
 
 
 class MessagePage(NamedTuple):
@@ -69,6 +78,8 @@ async def page(team: Team, caller: Caller, channel_id: str, wanted: MessageFilte
     """Messages after a cursor that the caller may see."""
     channel, access = await find_channel(team, caller, channel_id)
     channel_view = check_takes_part(await sees(team, channel, access, caller))
+    if wanted.newest:
+        return await _backwards(team, caller, Query(channel_id, channel_view, team.at(), to=wanted.to), wanted)
     place = _Place(0)
     if wanted.since:
         place = await _cursor(team, caller, channel_id, channel_view, wanted.since)
@@ -87,6 +98,33 @@ async def page(team: Team, caller: Caller, channel_id: str, wanted: MessageFilte
         if more and not wanted.limit:
             return await _unbounded(team, caller.tenant, query, messages, place.oldest)
     return MessagePage(messages, place.oldest, last=messages[-1].post.id if messages else "")
+
+
+async def _backwards(team: Team, caller: Caller, query: Query, wanted: MessageFilter) -> MessagePage:
+    """The newest messages, or those before one, newest first: a page that is not a lot of text, read in batches."""
+    before = 0
+    if wanted.before:
+        try:
+            place = await _cursor(team, caller, query.channel_id, query.view, wanted.before)
+        except BadCursor as error:
+            raise BadCursor(error.message.replace("since", "before", 1)) from None
+        if place.time:
+            raise BadCursor("before is no message of this channel and no number")
+        if place.oldest or not place.seq:
+            return MessagePage(())  # everything before it was evicted
+        before = place.seq
+    messages: list[ReaderPost] = []
+    left, size, limit = wanted.limit or BACKWARDS_DEFAULT, 0, _FIRST_BATCH
+    while left and size < PAGE_BYTES:
+        limit = min(left, limit)
+        piece = await team.store.page(caller.tenant, query._replace(limit=limit, newest=True, before_seq=before))
+        messages += piece
+        if len(piece) < limit:
+            break
+        left, before, added = left - len(piece), piece[-1].post.seq, _size_of(piece)
+        size += added
+        limit = _next_batch(len(piece), added)
+    return MessagePage(tuple(messages), last=messages[-1].post.id if messages else "")
 
 
 async def _bounded(team: Team, tenant: str, query: Query) -> tuple[tuple[ReaderPost, ...], bool]:
@@ -147,7 +185,7 @@ def _next_batch(count: int, size: int) -> int:
 
 def _asks(team: Team, caller: Caller, channel_id: str, wanted: MessageFilter) -> bool:
     """Whether an agent that waits for an answer reads the whole list: then the list is held until the answer."""
-    if wanted.since or wanted.to or wanted.limit or not caller.agent:
+    if wanted.since or wanted.to or wanted.limit or not caller.agent or caller.kind is KeyKind.HUMAN:
         return False
     request = team.requests.unanswered(caller.tenant, channel_id, caller.agent)
     return (
@@ -255,10 +293,31 @@ async def get(team: Team, caller: Caller, channel_id: str, message_id: str) -> R
     """One message. `NotFound` when the caller may not see it."""
     channel, access = await find_channel(team, caller, channel_id)
     channel_view = check_takes_part(await sees(team, channel, access, caller))
-    post = await team.store.post(caller.tenant, message_id)
+    post = await _find(team, caller.tenant, message_id)
     if post is None or post.channel_id != channel_id or not post.visible_to(channel_view):
         raise NotFound.no_such("message")
     return await team.store.with_receipt(caller.tenant, post, channel_view.agent)
+
+
+async def _find(team: Team, tenant: str, message_id: str) -> Post | None:
+    """A message that is kept. What has a job is, also where its channel shows only newer messages."""
+    post = await team.store.post(tenant, message_id)
+    if post is None and await team.store.get(Job, tenant, message_id) is not None:
+        post = await team.store.post(tenant, message_id, evicted=True)
+    if post is None or not post.to.startswith(QUEUE_PREFIX):
+        return post
+    return post._replace(recipients=await _takers(team, tenant, post))
+
+
+async def _takers(team: Team, tenant: str, post: Post) -> tuple[str, ...]:
+    """Whom a message in a queue counts as addressed to: the reader that has claimed it, or has answered it itself."""
+    job = await team.store.get(Job, tenant, post.id)
+    if job is not None:
+        return (job.holder,) if job.holder else ()
+    state = await team.requests.state(tenant, post)
+    if state is not None and state.forwards:
+        return ()  # who answered got another message
+    return tuple([answer.sender for answer in await team.store.answers(tenant, post.id)])
 
 
 async def mark_read(team: Team, caller: Caller, channel_id: str, message_id: str) -> ReaderPost:
@@ -290,6 +349,116 @@ async def _reader(team: Team, caller: Caller, post: Post, channel_id: str) -> st
     raise NotAddressee("name the agent that has read it, by X-Agent-ID")
 
 
+class Conversation(NamedTuple):
+    """A conversation, by its newest message that the caller may see."""
+
+    id: str
+    last: Post
+
+
+class ConversationPage(NamedTuple):
+    """Conversations, last active first. `before` reads on; 0 when there are no more."""
+
+    conversations: tuple[Conversation, ...]
+    before: int = 0
+
+
+async def list_conversations(team: Team, caller: Caller, before: int, limit: int) -> ConversationPage:
+    """Conversations by their newest messages, in windows of positions: what is hidden takes as long as what is not."""
+    scope = await scope_of_all(team, caller)
+    first, end = before, await team.store.head(caller.tenant) + 1
+    before = min(before, end) if before else end
+    last_positions: dict[str, int] = {}
+    for _ in range(_WINDOWS):
+        after = max(0, before - _WINDOW - 1)
+        for mark in await team.store.conversation_marks(caller.tenant, after, before):
+            if _in_scope(scope, mark) and mark.conversation_id not in last_positions:
+                if await _is_on_earlier_page(team, caller, mark.conversation_id, first):
+                    continue
+                if len(last_positions) == limit:
+                    return await _conversations(team, caller, last_positions, mark.position + 1)
+                last_positions[mark.conversation_id] = mark.position
+        before = after + 1
+        if not after:
+            return await _conversations(team, caller, last_positions, 0)
+    return await _conversations(team, caller, last_positions, before)
+
+
+async def _is_on_earlier_page(team: Team, caller: Caller, conversation_id: str, before: int) -> bool:
+    """Whether the caller sees a newer message of a conversation than those before a position."""
+    if not before:
+        return False
+    query = await _conversation_query(team, caller, conversation_id)
+    query = query._replace(after=before - 1, limit=_FIRST_BATCH)
+    while posts := await team.store.conversation_posts(caller.tenant, query):
+        for post in posts:
+            if await _visible_post(team, caller, post) is not None:
+                return True
+        query = query._replace(after=posts[-1].position)
+    return False
+
+
+def _in_scope(scope: FeedScope, mark: ConversationMark) -> bool:
+    if scope.channels is None:
+        return True
+    since = scope.channels.get(mark.channel_id)
+    if since is None:
+        return False
+    return (
+        mark.sender == scope.viewer
+        or (mark.recipients is None and mark.position > since)
+        or (mark.recipients is not None and scope.viewer in mark.recipients)
+    )
+
+
+async def _conversations(
+    team: Team, caller: Caller, last_positions: Mapping[str, int], before: int
+) -> ConversationPage:
+    """The page with the messages at these positions. What has expired since is left out."""
+    names = {position: name for name, position in last_positions.items()}
+    positions, found = tuple(sorted(names)), []
+    while positions:
+        items, read = await team.store.read_positions(caller.tenant, positions)
+        positions = tuple([position for position in positions if position > read])
+        for item in items:
+            message = await _visible_post(team, caller, item.post) if item.post is not None else None
+            if message is not None:
+                found.append(Conversation(names[item.position], message.post))
+    return ConversationPage(tuple(reversed(found)), before)
+
+
+async def _conversation_query(team: Team, caller: Caller, conversation_id: str) -> ConversationQuery:
+    exchanges = await team.governance.conversation(team.store, caller.tenant, conversation_id)
+    return ConversationQuery(conversation_id, team.at(), exchanges)
+
+
+async def conversation_page(team: Team, caller: Caller, conversation_id: str, wanted: MessageFilter) -> MessagePage:
+    """Messages of a conversation that the caller may see, in all channels; `NotFound` when there are none at all."""
+    query = (await _conversation_query(team, caller, conversation_id))._replace(newest=wanted.newest)
+    cursor = wanted.before or wanted.since
+    if cursor:
+        post = await team.store.post(caller.tenant, cursor)
+        if post is None or await _visible_post(team, caller, post) is None:
+            raise BadCursor(f"{'before' if wanted.before else 'since'} is no message that is kept")
+        query = query._replace(before=post.position) if wanted.before else query._replace(after=post.position)
+    messages: list[ReaderPost] = []
+    left, size, limit = wanted.limit or BACKWARDS_DEFAULT, 0, _FIRST_BATCH
+    while left and size < PAGE_BYTES:
+        piece = await team.store.conversation_posts(caller.tenant, query._replace(limit=limit))
+        visible = [message for post in piece if (message := await _visible_post(team, caller, post)) is not None]
+        messages += visible[:left]
+        left -= len(visible[:left])
+        if len(piece) < limit:
+            break
+        end = piece[-1].position
+        query = query._replace(before=end) if query.newest else query._replace(after=end)
+        added = sum([len(post.payload) + len(post.metadata) for post in piece])
+        size, limit = size + added, _next_batch(len(piece), added)
+    if not messages and not cursor:
+        raise NotFound.no_such("conversation")
+    return MessagePage(tuple(messages), last=messages[-1].post.id if messages else "")
+
+
 async def search(
     team: Team, caller: Caller, text: str, *, channel_id: str = "", limit: int = 100
 ) -> AsyncIterator[ReaderPost]:
@@ -319,6 +488,6 @@ async def _visible_post(team: Team, caller: Caller, post: Post) -> ReaderPost | 
         channel_view = await sees(team, channel, access, caller)
     except NotFound:
         return None
-    if not channel_view.takes_part or not post.visible_to(channel_view) or post.over(team.at()):
+    if not channel_view.takes_part or not post.visible_to(channel_view) or post.expired(team.at()):
         return None
     return await team.store.with_receipt(caller.tenant, post, channel_view.agent)

@@ -1,28 +1,27 @@
-"""Whether somebody could answer a request, and who was meant when nobody could."""
+"""Whether somebody could get a message, and who was meant when nobody could."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.app.team.directory.permissions import is_apart
+from parley.app.team.directory.names import nameable, similar_addresses, similar_roles
 from parley.domain.agents.agent import AgentRecord
+from parley.domain.channel.channel import MemberPolicy
 from parley.domain.channel.post import holders
 from parley.domain.directory.access import AGENT
-from parley.domain.directory.callers import role_of
-from parley.domain.errors.team import NoResponders
-from parley.domain.names import near_misses
+from parley.domain.directory.callers import EVERYONE, QUEUE_PREFIX, role_of
+from parley.domain.errors.team import NoResponders, NotMember
+from parley.domain.message.message import Pattern
+from parley.domain.names import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
     from parley.app.team.team import Team
     from parley.domain.channel.channel import Channel
+    from parley.domain.channel.post import PostDraft
     from parley.domain.directory.access import Access
     from parley.domain.directory.callers import Caller, Role
-
-_SIMILAR_MAX = 3
-# More are looked at than shown: some may be hidden from the caller.
-_SIMILAR_CANDIDATES = 12
 
 
 async def check(
@@ -30,23 +29,30 @@ async def check(
     caller: Caller,
     channel: Channel,
     access: Access,
-    to: str,
+    draft: PostDraft,
     role: Role | None,
     units: Mapping[str, str],
     joined: Container[str] = (),
 ) -> None:
-    """Refuse a request that nobody could answer.
+    """Refuse a message that nobody could get, unless it may wait for somebody.
 
     `role` is the one it is for, `units` those of the addressed agents, `joined` the holders that joined the intent.
     """
-    if not role_of(to):
+    to, waits = draft.to, draft.wait_for_responders
+    if waits is True or draft.pattern is Pattern.RESPONSE or to in ("", EVERYONE):
+        return
+    if waits is None:
+        # A queue may wait for holders of its role, but not for ever because of a typing error.
+        if role is None and to.startswith(QUEUE_PREFIX):
+            await _refuse_role(team, caller, channel, access, to, None)
+    elif not role_of(to):
         await _check_known(team, caller, channel, access, to)
     elif not holders(role, channel, access, team.at(), units, joined):
-        await _refuse_unheld_role(team, caller, to)
+        await _refuse_role(team, caller, channel, access, to, role)
 
 
 async def _check_known(team: Team, caller: Caller, channel: Channel, access: Access, to: str) -> None:
-    """Refuse a request to an agent that nobody knows of.
+    """Refuse a message to an agent that nobody knows of.
 
     Registered agents are known, however long they have been away, and so is everyone who was ever given a key, takes
     part in the intent or is a member of the channel. One that was deregistered is refused as departed.
@@ -59,32 +65,48 @@ async def _check_known(team: Team, caller: Caller, channel: Channel, access: Acc
 
 async def check_known(team: Team, caller: Caller, to: str) -> None:
     """Refuse an agent that is not registered and was never given a key."""
-    if await team.store.get(AgentRecord, caller.tenant, to) is not None:
-        return
+    if not await _is_known(team, caller, to):
+        similar = await similar_addresses(team, caller, to)
+        text = f'no agent "{to}" is registered'
+        raise NoResponders(text, hint=suggestion(similar), facts={"to": to, "similar": similar})
+
+
+async def with_similar(team: Team, caller: Caller, refusal: NotMember) -> NotMember:
+    """The refusal of a message to an agent that takes no part, with similar names when nobody knows of the agent."""
+    to = str(refusal.facts.get("to", ""))
+    if not to or await _is_known(team, caller, to):
+        return refusal
+    similar = await similar_addresses(team, caller, to)
+    return NotMember(
+        refusal.message, hint=suggestion(similar) or refusal.hint, facts={**refusal.facts, "similar": similar}
+    )
+
+
+async def _is_known(team: Team, caller: Caller, agent: str) -> bool:
+    if await team.store.get(AgentRecord, caller.tenant, agent) is not None:
+        return True
     keys = await team.key_names.of(caller.tenant)
-    if to in keys.agents or to in keys.people:
-        return
-    names = await team.names.get(caller.tenant)
-    similar = []
-    for name in near_misses(to, names.agents, _SIMILAR_CANDIDATES):
-        record = await team.store.get(AgentRecord, caller.tenant, name)
-        if record is not None and not await is_apart(team, caller, record.attributes):
-            similar.append(name)
-    raise _no_responders(f'no agent "{to}" is registered', to, similar[:_SIMILAR_MAX])
+    return agent in keys.agents or agent in keys.people
 
 
-async def _refuse_unheld_role(team: Team, caller: Caller, to: str) -> None:
-    """Refuse a request to a role that nobody who could read it holds."""
-    names = await team.names.get(caller.tenant)
-    role = role_of(to)
-    prefix = to.removesuffix(role)
-    similar = [f"{prefix}{name}" for name in near_misses(role, names.roles - {role}, _SIMILAR_MAX)]
-    raise _no_responders(f'nobody in this channel holds the role "{role}"', to, similar)
-
-
-def _no_responders(text: str, to: str, similar: list[str]) -> NoResponders:
-    hint = f"did you mean {' or '.join(similar)}?" if similar else ""
-    return NoResponders(text, hint=hint, facts={"to": to, "similar": similar})
+async def _refuse_role(
+    team: Team, caller: Caller, channel: Channel, access: Access, to: str, role: Role | None
+) -> None:
+    """Refuse a message to a role that nobody who could read it holds."""
+    role_id = role_of(to)
+    prefix = to.removesuffix(role_id)
+    similar = [f"{prefix}{name}" for name in await similar_roles(team, caller, role_id)]
+    facts = {"to": to, "similar": similar}
+    outside = await nameable(team, caller, [holder.agent for holder in role.holders]) if role is not None else []
+    if outside:
+        holds = f"{' and '.join(outside)} {'holds' if len(outside) == 1 else 'hold'} it"
+        bring = f"parley intent assign {access.id} {outside[0]}"
+        if channel.policy is MemberPolicy.EXPLICIT:
+            bring = f'PATCH /channels/{channel.id} {{"add_members": ["{outside[0]}"]}}'
+        text = f'nobody in this channel holds the role "{role_id}"'
+        raise NoResponders(text, hint=f"{holds}, but not here; bring one: {bring}", facts=facts)
+    give = f"give it to an agent: parley agent register NAME --role {role_id}"
+    raise NoResponders(f'nobody holds the role "{role_id}"', hint=suggestion(similar) or give, facts=facts)
 
 
 def _is_listed(channel: Channel, access: Access, agent: str) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.channels.channels import find_channel
 from parley.app.team.channels.visible import scope_of_agent, scope_of_channels, scope_of_intent
+from parley.app.team.directory.agents import as_agent_of
 from parley.app.team.directory.keys import check_key
 from parley.app.team.directory.participants import participation
 from parley.app.team.directory.permissions import assigned, sees, stands_on
@@ -22,13 +23,13 @@ from parley.domain.channel.event import CHANNEL_MESSAGE
 from parley.domain.channel.participation import heard_since
 from parley.domain.channel.post import PostState
 from parley.domain.directory.access import Access, Permission
-from parley.domain.directory.callers import EVERYONE
-from parley.domain.errors.errors import NotFound
-from parley.domain.errors.team import NotMember
+from parley.domain.directory.callers import EVERYONE, NO_TENANT, KeyKind
+from parley.domain.errors.errors import BadAgentName, NotFound
+from parley.domain.errors.team import NotMember, WrongSender
 from parley.domain.times import from_stamp
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 
     from parley.app.team.state.tail import Listener, Topic
     from parley.app.team.team import Team
@@ -59,20 +60,35 @@ class Followed(NamedTuple):
         return of_intent(tenant, self.intent_id) if self.intent_id else of_agent(tenant, self.agent)
 
 
-async def check_follows(team: Team, caller: Caller, followed: Followed) -> None:
-    """Refuse callers that may not follow this: with `NotFound` where they may not know that it exists."""
+async def follower_of(team: Team, caller: Caller, followed: Followed) -> Caller:
+    """Who follows: a person that follows its agent's stream does so in the place of that agent."""
+    if caller.kind is not KeyKind.HUMAN or not followed.agent or followed.agent == caller.agent:
+        return caller
+    try:
+        return await as_agent_of(team, caller, followed.agent)
+    except (WrongSender, BadAgentName):
+        raise NotFound.no_such("agent") from None
+
+
+async def check_follows(team: Team, caller: Caller, followed: Followed) -> Access | None:
+    """Refuse callers that may not follow this: with `NotFound` where they may not know that it exists.
+
+    The access list that allows it; None for an agent's own stream.
+    """
     if followed.channel_id:
         channel, access = await find_channel(team, caller, followed.channel_id)
         check_takes_part(await sees(team, channel, access, caller))
-    elif followed.intent_id:
+        return access
+    if followed.intent_id:
         access_list = await team.store.get(Access, caller.tenant, followed.intent_id)
         stands = await stands_on(team, access_list, caller) if access_list is not None else None
         if stands is None or not stands.allows(Permission.READ):
             raise NotFound.no_such("intent")
-    elif caller.agent != followed.agent and not caller.all_seeing:
+        return access_list
+    if caller.agent != followed.agent and not caller.all_seeing:
         raise NotFound.no_such("agent")
-    else:
-        await check_speaks_for(team.store, caller, followed.agent)
+    await check_speaks_for(team.store, caller, followed.agent)
+    return None
 
 
 class FeedBatch(NamedTuple):
@@ -93,6 +109,7 @@ async def follow(team: Team, caller: Caller, followed: Followed, after: int | No
     Raises when the right is revoked. Without a cursor it starts at the head.
     """
     listener = team.tail.listen(followed.topic(caller.tenant))
+    rights, alarm = _Rights(team, caller, followed), _Alarm(listener)
     try:
         head = await team.store.head(caller.tenant)
         # A cursor from the future belongs to another store: from there on nothing would ever come.
@@ -100,30 +117,28 @@ async def follow(team: Team, caller: Caller, followed: Followed, after: int | No
         listener.behind = after is not None
         yield None
         spoke = _time()
+        # They may have changed before it listened.
+        key = await rights.check()
         while True:
             if listener.behind:
-                async for batch in _catch_up(team, caller, followed, listener, cursor):
+                async for batch in _catch_up(team, rights, listener, cursor):
                     cursor = batch.position
-                    shown = [item for item in batch.items if await is_visible(team, caller, followed, item)]
-                    yield batch._replace(items=shown)
+                    yield batch._replace(items=await rights.visible(batch.items))
                     spoke = _time()
                 continue
+            if not listener.event.is_set():
+                alarm.set(min(spoke + PING_SECONDS - _time(), _patience(team, key)))
+                await listener.event.wait()
             queued = [item for item in listener.take() if item.position > cursor]
-            key = await check_key(team, caller)
-            await check_follows(team, caller, followed)
-            if queued:
-                cursor = queued[-1].position
-                shown = [item for item in queued if await is_visible(team, caller, followed, item)]
-                if shown:
-                    yield FeedBatch(shown, cursor)
-                    spoke = _time()
-                    continue
+            key = await rights.check()
+            shown = await rights.visible(queued) if queued else queued
+            cursor = queued[-1].position if queued else cursor
             # What is hidden from it wakes a stream, too: it still says in time that it is there.
-            patience = min(spoke + PING_SECONDS - _time(), _patience(team, key))
-            if patience <= 0 or (not queued and not await _woken(listener, patience)):
-                yield FeedBatch([], cursor)
+            if shown or _time() >= spoke + PING_SECONDS:
+                yield FeedBatch(shown, cursor)
                 spoke = _time()
     finally:
+        alarm.cancel()
         team.tail.leave(listener)
 
 
@@ -138,26 +153,36 @@ def _patience(team: Team, key: Key) -> float:
     return min(PING_SECONDS, max(0.0, (from_stamp(key.expires_at) - team.now()).total_seconds()))
 
 
-async def _woken(listener: Listener, patience: float) -> bool:
-    try:
-        async with asyncio.timeout(patience):
-            return await listener.event.wait()
-    except TimeoutError:
-        return False
+class _Alarm:
+    """Wakes a listener in time. It is set anew when it has gone off or is late, not for every message."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._event = listener.event
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, seconds: float) -> None:
+        """Wake the listener in so many seconds at the latest."""
+        loop = asyncio.get_running_loop()
+        when = loop.time() + seconds
+        if self._timer is None or not loop.time() < self._timer.when() <= when:
+            self.cancel()
+            self._timer = loop.call_at(when, self._event.set)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
 
-async def _catch_up(
-    team: Team, caller: Caller, followed: Followed, listener: Listener, cursor: int
-) -> AsyncIterator[FeedBatch]:
+async def _catch_up(team: Team, rights: _Rights, listener: Listener, cursor: int) -> AsyncIterator[FeedBatch]:
     """Read the store up to its head; from there the queue continues without a gap.
 
     Only what the reader may see is read, so most of a tenant may be passed over at once; where that brought the cursor
     on, an empty batch says so.
     """
     began = cursor
+    caller = rights.caller
     while True:
-        await check_key(team, caller)
-        await check_follows(team, caller, followed)
+        await rights.check()
         # Cleared before the read: what is committed during it is queued again, and told apart by its position.
         listener.take()
         listener.behind = False
@@ -165,7 +190,7 @@ async def _catch_up(
         # an assignment is not passed over because the list of intents was read before it.
         known = team.sights.position(caller.tenant)
         head = await team.store.head(caller.tenant) if known is None else known
-        scope = await _scope_of(team, caller, followed)
+        scope = await scope_of(team, caller, rights.followed)
         evicted = await team.store.find_evicted(caller.tenant, scope, cursor) if cursor == began else ()
         left, through = await team.store.find_positions(caller.tenant, scope, cursor, head, _POSITIONS)
         more = len(left) == _POSITIONS
@@ -175,8 +200,7 @@ async def _catch_up(
             cursor = position if left else through
             yield FeedBatch(list(items), cursor, evicted)
             evicted = ()
-            await check_key(team, caller)
-            await check_follows(team, caller, followed)
+            await rights.check()
         if through > cursor:
             cursor = through
             yield FeedBatch([], cursor)
@@ -184,7 +208,8 @@ async def _catch_up(
             return
 
 
-async def _scope_of(team: Team, caller: Caller, followed: Followed) -> FeedScope:
+async def scope_of(team: Team, caller: Caller, followed: Followed) -> FeedScope:
+    """The part of a tenant's feed that a follower may see."""
     if followed.agent:
         return await scope_of_agent(team, caller, followed.agent)
     if followed.intent_id:
@@ -193,42 +218,119 @@ async def _scope_of(team: Team, caller: Caller, followed: Followed) -> FeedScope
     return await scope_of_channels(team, caller, (channel,))
 
 
+class _Rights:
+    """What a follower may see, remembered until a record of its tenant or a key changes, or what allows it expires."""
+
+    def __init__(self, team: Team, caller: Caller, followed: Followed) -> None:
+        self.caller = caller
+        self.followed = followed
+        self._team = team
+        self._key: Key | None = None
+        # The generations of the records that were read after them; 0: not known.
+        self._generations = (0, 0)
+        # When the first of what it rests on expires; empty: nothing does.
+        self._until = ""
+        self._sights: dict[str, _ChannelSight] = {}
+
+    async def check(self) -> Key:
+        """The follower's key. Refused when it may no longer follow."""
+        store = self._team.store
+        generations = (store.generation(self.caller.tenant), store.generation(NO_TENANT))
+        if self._key is not None and generations == self._generations and 0 not in generations and not self._is_over():
+            return self._key
+        self._sights.clear()
+        key = await check_key(self._team, self.caller)
+        access = await check_follows(self._team, self.caller, self.followed)
+        self._key, self._generations, self._until = key, generations, key.expires_at
+        if access is not None:
+            self._ends(access.due)
+        return key
+
+    async def visible(self, items: Iterable[FeedItem]) -> list[FeedItem]:
+        """Those items that the follower may see now. Refused when it may no longer follow."""
+        await self.check()
+        now = self._team.at()
+        return [item for item in items if await self._is_visible(item, now)]
+
+    async def _is_visible(self, item: FeedItem, now: str) -> bool:
+        post = item.post
+        if post is None:
+            return await _shows_event(self._team, self.caller, self.followed, item)
+        if not _concerns(self.followed, post, now):
+            return False
+        sight = self._sights.get(post.channel_id)
+        if sight is None:
+            sight = self._sights[post.channel_id] = await _sight_of(self._team, self.caller, self.followed, post)
+            self._ends(sight.until)
+        return sight.includes(self.followed, post)
+
+    def _ends(self, until: str) -> None:
+        if until and not (self._until and self._until < until):
+            self._until = until
+
+    def _is_over(self) -> bool:
+        return self._until != "" and self._until <= self._team.at()
+
+
 async def is_visible(team: Team, caller: Caller, followed: Followed, item: FeedItem) -> bool:
     """Whether whoever follows this may see the item, by the rights and the clock of this moment."""
-    if item.event is not None:
+    if item.post is None:
         return await _shows_event(team, caller, followed, item)
-    post = item.post
-    if post is None or post.over(team.at()) or post.state is PostState.PENDING:
+    if not _concerns(followed, item.post, team.at()):
         return False
-    if followed.channel_id and post.channel_id != followed.channel_id:
+    return (await _sight_of(team, caller, followed, item.post)).includes(followed, item.post)
+
+
+def _concerns(followed: Followed, post: Post, now: str) -> bool:
+    """Whether a message belongs to what is followed, whoever may see it."""
+    if post.over(now) or post.state is PostState.PENDING:
         return False
-    if followed.intent_id and post.intent_id != followed.intent_id:
-        return False
+    if followed.channel_id:
+        return post.channel_id == followed.channel_id
+    if followed.intent_id:
+        return post.intent_id == followed.intent_id
     # An agent's own stream shows what was said to it; of what it said itself only mail to itself.
-    if followed.agent:
-        if post.recipients is not None and followed.agent not in post.recipients:
+    if post.recipients is not None and followed.agent not in post.recipients:
+        return False
+    return post.sender != followed.agent or post.to == followed.agent
+
+
+class _ChannelSight(NamedTuple):
+    """How far a follower sees into a channel: not at all without a view.
+
+    What is said to everyone is delivered to an agent from `heard_since` on, None: never.
+    """
+
+    view: View | None = None
+    heard_since: int | None = None
+    # When the access may end.
+    until: str = ""
+
+    def includes(self, followed: Followed, post: Post) -> bool:
+        """Whether the follower may see a message of this channel."""
+        if self.view is None:
             return False
-        if post.sender == followed.agent and post.to != followed.agent:
-            return False
+        if followed.agent and post.to in ("", EVERYONE):
+            # It took part when that was said.
+            return self.heard_since is not None and post.position > self.heard_since and post.visible_to(self.view)
+        return post.visible_to(self.view)
+
+
+async def _sight_of(team: Team, caller: Caller, followed: Followed, post: Post) -> _ChannelSight:
+    """What a follower may see of the channel of a message."""
     channel = await team.store.get(Channel, caller.tenant, post.channel_id)
     access = await team.store.get(Access, caller.tenant, post.intent_id)
     if channel is None or access is None:
-        return False
+        return _ChannelSight()
     speaker = caller._replace(agent=followed.agent) if followed.agent else caller
     try:
         channel_view = check_takes_part(await sees(team, channel, access, speaker))
     except (NotFound, NotMember):
-        return False
-    if followed.agent and post.to in ("", EVERYONE) and not await _hears(team, channel, access, channel_view, post):
-        return False
-    return post.visible_to(channel_view)
-
-
-async def _hears(team: Team, channel: Channel, access: Access, channel_view: View, post: Post) -> bool:
-    """Whether what was said to everyone is delivered to the agent of this view: it took part when that was said."""
+        return _ChannelSight(until=access.due)
+    if not followed.agent:
+        return _ChannelSight(channel_view, until=access.due)
     participant = await participation(team, access, channel_view.agent)
-    since = heard_since(channel, access, participant, channel_view, team.at())
-    return since is not None and post.position > since
+    return _ChannelSight(channel_view, heard_since(channel, access, participant, channel_view, team.at()), access.due)
 
 
 async def _shows_event(team: Team, caller: Caller, followed: Followed, item: FeedItem) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,12 @@ from parley.app.team.channels import posting
 from parley.app.team.channels.venues import venue_of
 from parley.app.team.directory.keys import check_key
 from parley.app.team.retry import committed
+from parley.app.team.rules import governing
 from parley.app.team.system_posts import is_alive, spoken
 from parley.app.team.team import ATTEMPTS
 from parley.domain.channel.channel import Channel
 from parley.domain.channel.post import PostDraft
-from parley.domain.channel.timer import Timer, check_moment, refused
+from parley.domain.channel.timer import Timer, check_moment, postponed, refused
 from parley.domain.directory.callers import Caller
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, ParleyError, Problem, Stale, Unavailable
 from parley.domain.errors.team import QuotaExceeded, RateLimited
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from parley.app.team.team import Team
 
 _log = logging.getLogger("parley.background")
+# When a limit does not say how long it holds.
+_LIMIT_RETRY_SECONDS = 60.0
 # Records of a page: few, because each may be as long as a body.
 _PAGE = 32
 
@@ -141,14 +145,23 @@ async def settle(team: Team, record: Timer) -> None:
     except Stale:
         return  # cancelled, or posted by another node
     except ParleyError as error:
-        if isinstance(error, Unavailable | RateLimited) or type(error) in (Conflict, ParleyError):
+        if _is_temporary(error):
             _log.warning("a timer is late", extra={"action": "timer", "timer": timer.id, "code": error.code})
-            return  # the next sweep tries again
+            if isinstance(error, RateLimited):
+                await _postpone(team, timer, error)
+            return  # otherwise the next sweep tries again
         await _refuse(team, timer, error)
 
 
+def _is_temporary(error: ParleyError) -> bool:
+    return isinstance(error, Unavailable | RateLimited) or type(error) in (Conflict, ParleyError)
+
+
 async def _post(team: Team, caller: Caller, timer: Timer) -> None:
-    """Post the message and drop the timer, in one commit: it is posted once, or the timer is still there."""
+    """Post the message and drop the timer, in one commit: it is posted once, or the timer is still there.
+
+    What the rules deny is recorded in one commit with the timer: it is audited once.
+    """
     metadata = timer.metadata.encode()
     draft = PostDraft(
         timer.pattern,
@@ -169,24 +182,51 @@ async def _post(team: Team, caller: Caller, timer: Timer) -> None:
             raise Stale("the timer is over")
         decided = await _decide(team, caller, timer, draft)
         if decided.refusal is not None:
-            return decided
+            return decided if _is_temporary(decided.refusal) else await _with_refusal(team, timer, decided)
         return decided._replace(changes=decided.changes._replace(drops=(*decided.changes.drops, timer)))
 
-    async with posting.lock_conversation(team, caller, draft):
+    async with governing.lock_conversation(team, caller, draft):
         await posting.decide_and_commit(team, caller, attempt)
 
 
+async def _postpone(team: Team, timer: Timer, error: RateLimited) -> None:
+    """Try again when the limit may allow it: each attempt is judged and audited."""
+    after = error.facts.get("retry_after")
+    seconds = after if isinstance(after, int | float) else _LIMIT_RETRY_SECONDS
+    with suppress(Stale):  # cancelled meanwhile
+        await team.store.commit(TeamChanges(timer.tenant_id, puts=(postponed(timer, team.now(), seconds),)))
+
+
+async def _with_refusal(team: Team, timer: Timer, decided: PendingCommit) -> PendingCommit:
+    """What the rules write about a message that they deny, and what is written about its timer."""
+    assert decided.refusal is not None  # noqa: S101  # it is denied
+    changes, refusal = decided.changes, await _refusal(team, timer, decided.refusal)
+    together = changes._replace(
+        puts=(*changes.puts, *refusal.puts),
+        posts=(*changes.posts, *refusal.posts),
+        expects=(*changes.expects, *refusal.expects),
+    )
+    return decided._replace(changes=together)
+
+
 async def _refuse(team: Team, timer: Timer, error: ParleyError) -> None:
-    """Keep why the message was not posted, and say so to its sender where the channel is still open."""
+    """Keep why the message was not posted, unless that was written with the refusal."""
+    if await team.store.get(Timer, timer.tenant_id, timer.id) != timer:
+        return
+    try:
+        await team.store.commit(await _refusal(team, timer, error))
+    except Stale:
+        return  # cancelled meanwhile, or the channel has changed: the next sweep decides again
+
+
+async def _refusal(team: Team, timer: Timer, error: ParleyError) -> TeamChanges:
+    """Why the message was not posted, and a notice of that to its sender where the channel is still open."""
     now, reason = team.at(), str(error)[:500]
     payload = {"event": "timer_refused", "timer_id": timer.id, "message_id": timer.message_id}
     changes = TeamChanges(timer.tenant_id, puts=(refused(timer, error.code, reason, now),))
     channel = await team.store.get(Channel, timer.tenant_id, timer.channel_id)
-    if channel is not None and await is_alive(team, channel, now):
-        notice = team.envelopes.payload({**payload, "code": error.code, "reason": reason})
-        post = spoken(team, channel, notice, now, to=timer.sender)
-        changes = changes._replace(posts=(post,), expects=(expecting(channel),))
-    try:
-        await team.store.commit(changes)
-    except Stale:
-        return  # cancelled meanwhile, or the channel has changed: the next sweep decides again
+    if channel is None or not await is_alive(team, channel, now):
+        return changes
+    notice = team.envelopes.payload({**payload, "code": error.code, "reason": reason})
+    post = spoken(team, channel, notice, now, to=timer.sender)
+    return changes._replace(posts=(post,), expects=(expecting(channel),))

@@ -5,6 +5,7 @@ The decision, what comes of it and both sides' entries are one commit, so nothin
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.rules import approvals as rules
@@ -20,6 +21,7 @@ from parley.domain.errors.errors import Invalid, NotFound, Problem
 from parley.domain.errors.rules import HumanRequired, NotReleasable
 from parley.domain.exchange.approval import Approval, ApprovalStatus, Decision, DecisionRight, deciders_of
 from parley.domain.message.message import Pattern
+from parley.domain.store.changes import RecordQuery
 from parley.domain.times import from_stamp
 
 if TYPE_CHECKING:
@@ -42,29 +44,82 @@ class ApprovalDecision(NamedTuple):
     answer: bytes = b""
 
 
-async def list_page(
-    team: Team, caller: Caller, *, status: ApprovalStatus | None = None, after: str = "", limit: int = 100
-) -> AsyncIterator[Approval]:
-    """The approvals of a caller, oldest first: of a person, of an agent, or of the tenant for admins."""
+class ListOrder(StrEnum):
+    """The order of a list of approvals."""
+
+    OLDEST = "oldest"
+    NEWEST = "newest"
+    # The one that expires first is the first.
+    EXPIRING = "expiring"
+
+
+class ApprovalFilter(NamedTuple):
+    """Which approvals to list; an empty field matches all. `after` and `before` are ids."""
+
+    status: ApprovalStatus | None = None
+    # Every status but pending.
+    decided: bool = False
+    agent: str = ""
+    user: str = ""
+    to: str = ""
+    cause: str = ""
+    order: ListOrder = ListOrder.OLDEST
+    after: str = ""
+    before: str = ""
+    limit: int = 100
+
+
+_ALL = ApprovalFilter()
+
+
+async def list_page(team: Team, caller: Caller, wanted: ApprovalFilter = _ALL) -> AsyncIterator[Approval]:
+    """The approvals of a caller: of a person, of an agent, or of the tenant for admins."""
     docket = await TeamDocket.open(team, caller.tenant)
+    query, is_exact = _query_of(docket, caller, wanted)
+    cursor = wanted.before or wanted.after
+    if cursor:
+        last = await team.store.get(Approval, caller.tenant, cursor) if query.order else None
+        query = query._replace(after=(last.expires_at if last is not None else "", cursor))
     passed = 0
-    # All together are read in the order of their ids, whether or not they are decided.
-    parents = {ApprovalStatus.PENDING: "pending", None: ""}
     while True:
-        parent = parents.get(status, "decided")
-        if parent:
-            page = await team.store.children(Approval, caller.tenant, parent, after=after, limit=_PAGE)
-        else:
-            page = await team.store.every(Approval, caller.tenant, after=after, limit=_PAGE)
+        page = await team.store.find(Approval, caller.tenant, query)
         for approval in page:
-            if (status is None or approval.status is status) and await _sees(docket, caller, approval):
+            if is_exact or await _sees(docket, caller, approval):
                 passed += 1
                 yield approval
-                if passed == limit:
+                if passed == wanted.limit:
                     return
-        if len(page) < _PAGE:
+        if len(page) < query.limit:
             return
-        after = page[-1].id
+        query = query._replace(after=(page[-1].expires_at, page[-1].id))
+
+
+async def count(team: Team, caller: Caller, wanted: ApprovalFilter = _ALL) -> int:
+    """How many approvals a caller would be shown, up to the limit."""
+    query, is_exact = _query_of(await TeamDocket.open(team, caller.tenant), caller, wanted)
+    if is_exact:
+        return await team.store.count_matching(Approval, caller.tenant, query._replace(limit=wanted.limit))
+    return sum([1 async for _ in list_page(team, caller, wanted)])
+
+
+def _query_of(docket: TeamDocket, caller: Caller, wanted: ApprovalFilter) -> tuple[RecordQuery, bool]:
+    """The query of a store for a list, and whether the caller may see everything that it finds."""
+    fields = {"agent": wanted.agent, "user": wanted.user, "to": wanted.to, "cause": wanted.cause}
+    tests = [(name, value) for name, value in fields.items() if value]
+    parent = None
+    if wanted.status is not None or wanted.decided:
+        parent = "pending" if wanted.status is ApprovalStatus.PENDING else "decided"
+    if wanted.status is not None and parent == "decided":
+        tests.append(("status", wanted.status.value))
+    is_exact = True
+    if caller.kind is KeyKind.HUMAN:
+        is_exact = not docket.book.names_approver(caller.user)
+        tests += [("user", caller.user)] if is_exact else []
+    elif not caller.all_seeing:
+        tests.append(("agent", caller.agent))
+    order = "expires_at" if wanted.order is ListOrder.EXPIRING else ""
+    newest = wanted.order is ListOrder.NEWEST or bool(wanted.before)
+    return RecordQuery(parent, tuple(tests), order, newest=newest, limit=_PAGE), is_exact
 
 
 async def get(team: Team, caller: Caller, approval_id: str) -> Approval:
@@ -96,6 +151,12 @@ async def deciders(team: Team, approval: Approval) -> tuple[str, ...]:
     """The people who may decide about it."""
     policy = await (await TeamDocket.open(team, approval.tenant_id)).policy_for(approval)
     return deciders_of(approval, policy.approvers, self_approval=policy.self_approval)
+
+
+async def is_stale(team: Team, approval: Approval) -> bool:
+    """Whether the policies have changed since it was held, so that approving it asks for another look."""
+    docket = await TeamDocket.open(team, approval.tenant_id)
+    return approval.pending and approval.draft is not None and approval.policy_version != docket.book.label
 
 
 async def standing(team: Team, caller: Caller, approval: Approval) -> DecisionRight:

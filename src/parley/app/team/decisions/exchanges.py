@@ -78,7 +78,7 @@ async def _visible(team: Team, caller: Caller, exchange: Exchange) -> Exchange |
 
     Before its first message only the initiator's side sees it: the name of a conversation is content, too.
     """
-    if caller.kind in (KeyKind.ADMIN, KeyKind.SERVICE) and not caller.agent:
+    if caller.all_seeing:
         return with_note(exchange)
     spoke = [turn.sender for turn in exchange.transcript]
     parties = dict.fromkeys((exchange.initiator, exchange.responder, *spoke) if spoke else (exchange.initiator,))

@@ -4,39 +4,41 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.directory import departure, roles
-from parley.app.team.directory.names import check_agent_name
-from parley.app.team.directory.permissions import is_apart
+from parley.app.team.directory.names import agents_of_person, check_agent_name, no_such_agent
 from parley.app.team.retry import put
+from parley.app.team.rules import in_force
 from parley.app.team.state.suspended import check_not_suspended, check_speaks_for
 from parley.app.team.team import ATTEMPTS
 from parley.domain.agents import org_units
-from parley.domain.agents.agent import AgentRecord, health, host_of, registered
+from parley.domain.agents.agent import AgentDraft, AgentRecord, Heartbeats, health, host_of, registered
 from parley.domain.agents.org_units import OrgUnits
 from parley.domain.agents.party import UNKNOWN_ATTRIBUTES
 from parley.domain.audit.entry import TENANT_SIDE, AuditDraft
 from parley.domain.directory.callers import AgentStatus, KeyKind, Role, party_name
-from parley.domain.errors.errors import Conflict, NotFound, Problem, Stale
+from parley.domain.errors.errors import Conflict, Problem, Stale
 from parley.domain.errors.rules import CrossEnterpriseBlocked
 from parley.domain.errors.team import AgentGone, QuotaExceeded, ScopeRequired, TargetForbidden, WrongSender
 from parley.domain.exchange.approval import Approval, handed_over
-from parley.domain.rules.isolation import public_part
+from parley.domain.rules.isolation import are_apart, public_part
 from parley.domain.store.changes import TeamChanges
-from parley.domain.times import stamp
+from parley.domain.times import from_stamp, stamp
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from parley.app.team.team import Team
-    from parley.domain.agents.agent import AgentDraft
     from parley.domain.agents.party import Attributes
     from parley.domain.directory.callers import Caller
+    from parley.domain.rules.rulebook import Rulebook
     from parley.domain.store.changes import Committed
 
 # Records of a page: few, because each may be as long as a body.
 _PAGE = 32
+_CALLS_AS_HEARTBEATS = Heartbeats(interval_seconds=60, unhealthy_after_seconds=900, dead_after_seconds=3600)
 
 
 class AgentWithStatus(NamedTuple):
@@ -210,7 +212,7 @@ async def get(team: Team, caller: Caller, agent_id: str) -> AgentWithStatus:
     """One agent. One that is suspended sees itself, and nothing else."""
     if agent_id != caller.agent:
         await check_not_suspended(team.store, caller)
-    return await _shown(team, caller, await _stored(team, caller, agent_id))
+    return _shown(team, caller, await _stored(team, caller, agent_id), await _viewers(team, caller))
 
 
 async def list_page(team: Team, caller: Caller, wanted: AgentFilter) -> AsyncIterator[AgentWithStatus]:
@@ -219,17 +221,35 @@ async def list_page(team: Team, caller: Caller, wanted: AgentFilter) -> AsyncIte
     if wanted.role_id:
         role = await team.store.get(Role, caller.tenant, wanted.role_id)
         holders = frozenset(holder.agent for holder in role.holders) if role else frozenset()
+    viewers = await _viewers(team, caller)
     after = ""
     while page := await team.store.children(AgentRecord, caller.tenant, "", after=after, limit=_PAGE):
         after = page[-1].id
         for record in page:
-            agent = await _shown(team, caller, record)
+            agent = _shown(team, caller, record, viewers)
             if (
                 (wanted.status is None or agent.status is wanted.status)
                 and (holders is None or agent.record.id in holders)
                 and (not wanted.capability or wanted.capability in agent.record.capabilities)
             ):
                 yield agent
+
+
+async def note_presence(team: Team, caller: Caller) -> None:
+    """Take a call of an agent as its heartbeat, when one is due; register the agent at its first call.
+
+    Between two calls a model may work for a while: an agent that is registered here is away later than others.
+    """
+    record = await team.store.get(AgentRecord, caller.tenant, caller.agent)
+    caller = caller._replace(saved=None, answer=None)
+    if record is None:
+        record = (
+            await register(team, caller, AgentDraft(agent_id=caller.agent, heartbeats=_CALLS_AS_HEARTBEATS))
+        ).record
+    interval = timedelta(seconds=record.heartbeats.interval_seconds)
+    is_due = not record.last_heartbeat_at or team.now() - from_stamp(record.last_heartbeat_at) >= interval
+    if is_due and not record.gone:
+        await heartbeat(team, caller, record.id, record.current_load)
 
 
 async def heartbeat(team: Team, caller: Caller, agent_id: str, current_load: int) -> AgentWithStatus:
@@ -239,7 +259,7 @@ async def heartbeat(team: Team, caller: Caller, agent_id: str, current_load: int
     async def decide() -> TeamChanges:
         record = await _present(team, caller, agent_id)
         status = AgentStatus.DRAINING if record.status is AgentStatus.DRAINING else AgentStatus.ACTIVE
-        alive = replace(record, status=status, last_heartbeat_at=team.at(), current_load=current_load)
+        alive = replace(record, status=status, last_heartbeat_at=team.at(), current_load=current_load, stopped_at="")
         return TeamChanges(caller.tenant, puts=(alive,))
 
     return _with_status(team, await put(team, caller, decide, AgentRecord, "agent"))
@@ -254,9 +274,22 @@ async def change_status(team: Team, caller: Caller, agent_id: str, status: Agent
     async def decide() -> TeamChanges:
         record = await _present(team, caller, agent_id)
         since = (record.draining_since or team.at()) if status is AgentStatus.DRAINING else ""
-        changed = replace(record, status=status, draining_since=since)
+        changed = replace(record, status=status, draining_since=since, stopped_at="")
         entry = team.entry(caller, "agent_status", agent_id, status=status.value)
         return TeamChanges(caller.tenant, puts=(changed,), entries=(entry,))
+
+    return _with_status(team, await put(team, caller, decide, AgentRecord, "agent"))
+
+
+async def stop(team: Team, caller: Caller, agent_id: str) -> AgentWithStatus:
+    """Note that an agent has stopped: it is away, and its drain time goes on."""
+    await check_changes(team, caller, agent_id)
+
+    async def decide() -> TeamChanges:
+        record = await _present(team, caller, agent_id)
+        entry = team.entry(caller, "agent_status", agent_id, status="stopped")
+        stopped = replace(record, stopped_at=team.at(), current_load=0)
+        return TeamChanges(caller.tenant, puts=(stopped,), entries=(entry,))
 
     return _with_status(team, await put(team, caller, decide, AgentRecord, "agent"))
 
@@ -271,7 +304,7 @@ async def deregister(team: Team, caller: Caller, agent_id: str) -> AgentWithStat
 async def _stored(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
     record = await team.store.get(AgentRecord, caller.tenant, agent_id)
     if record is None:
-        raise NotFound.no_such("agent")
+        raise await no_such_agent(team, caller, agent_id)
     return record
 
 
@@ -287,11 +320,35 @@ def _health(team: Team, record: AgentRecord) -> AgentStatus:
     return health(record, stamp(now.at), stamp(now.since) if now.since else "")
 
 
-async def _shown(team: Team, caller: Caller, record: AgentRecord) -> AgentWithStatus:
+class _Viewers(NamedTuple):
+    """Through whose eyes a caller sees agents: those of an agent, or of all agents that act for a person."""
+
+    book: Rulebook
+    attributes: tuple[Attributes, ...]
+    are_isolated: bool
+
+    def are_apart_from(self, other: Attributes) -> bool:
+        """Whether the policies keep all of them from talking to a party of another unit."""
+        return self.are_isolated and all(are_apart(self.book, viewer, other) for viewer in self.attributes)
+
+
+async def _viewers(team: Team, caller: Caller) -> _Viewers:
+    book = (await in_force.in_force(team, caller.tenant, [])).book
+    is_isolated = bool(caller.agent) and await in_force.several_units(team, caller.tenant, [])
+    if not is_isolated:
+        return _Viewers(book, (), are_isolated=False)
+    own = (await in_force.party(team, caller.tenant, caller.agent)).attributes
+    if caller.kind is KeyKind.HUMAN and caller.agent == caller.user:
+        records = await agents_of_person(team, caller.tenant, caller.user)
+        return _Viewers(book, tuple([record.attributes for record in records]) or (own,), are_isolated=True)
+    return _Viewers(book, (own,), are_isolated=True)
+
+
+def _shown(team: Team, caller: Caller, record: AgentRecord, viewers: _Viewers) -> AgentWithStatus:
     """The agent as the caller sees it: what it says of itself stays within the units that may talk to it."""
     if caller.all_seeing or record.id == caller.agent:
         return _with_status(team, record)
-    if await is_apart(team, caller, record.attributes):
+    if viewers.are_apart_from(record.attributes):
         return AgentWithStatus(public_part(record), _health(team, record))
     return _with_status(team, replace(record, endpoint=host_of(record.endpoint)))
 

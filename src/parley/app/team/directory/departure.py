@@ -1,4 +1,4 @@
-"""Departure: an agent leaves all channels and roles, requests to it expire, and each channel gets one notice.
+"""Departure: an agent leaves all channels, roles and jobs, requests to it expire, and each channel gets one notice.
 
 All of it is one commit together with the agent's record, whose version makes sure that nobody leaves twice. Whoever
 adds an agent to something expects its record as it was: so nobody gets in behind that commit, and who got in while it
@@ -16,20 +16,24 @@ from parley.app.team.system_posts import audited
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.bookmark import Bookmark
 from parley.domain.channel.channel import without_member
+from parley.domain.channel.job import OPEN, Job, released
 from parley.domain.channel.participation import Participant
-from parley.domain.channel.post import PostDraft
+from parley.domain.channel.post import PostDraft, PostState
 from parley.domain.channel.request import RequestState
 from parley.domain.directory.callers import AgentStatus, Caller, Role, without_holder
 from parley.domain.errors.errors import NotFound, Stale
 from parley.domain.record import expecting
-from parley.domain.store.changes import TeamChanges
+from parley.domain.store.changes import Moved, TeamChanges
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from parley.app.team.team import Team
     from parley.domain.channel.channel import Channel
     from parley.domain.channel.post import Post
+
+
+_PAGE = 1_000
 
 
 async def depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
@@ -98,18 +102,52 @@ async def _leaving(team: Team, caller: Caller, record: AgentRecord) -> TeamChang
     parting = await _parting(team, caller.tenant, record.id, channels)
     gone = replace(record, status=AgentStatus.DEREGISTERED, role_id="", draining_since="")
     entry = team.entry(caller, "agent_departed", record.id, status=gone.status.value, channels=str(len(parting.posts)))
+    states = [
+        state for channel in channels for state in await team.store.children(RequestState, caller.tenant, channel.id)
+    ]
     return parting._replace(
-        puts=(gone, *parting.puts),
+        puts=(gone, *parting.puts, *await _released_jobs(team, caller.tenant, record.id)),
         departed=(record.id,),
-        handed_on=await _handed_on(team, caller.tenant, record.id, channels),
+        # Others answer these in its place, so they do not end with it.
+        handed_on=tuple([state.id for state in states if state.forwarded_by(record.id) is not None]),
+        moved=await _given_up(team, caller.tenant, record.id, {state.id: state for state in states}),
         entries=(entry,),
     )
 
 
-async def _handed_on(team: Team, tenant: str, agent: str, channels: Sequence[Channel]) -> tuple[str, ...]:
-    """The requests to an agent that others answer in its place: they do not end with it."""
-    states = [state for channel in channels for state in await team.store.children(RequestState, tenant, channel.id)]
-    return tuple([state.id for state in states if state.forwarded_by(agent) is not None])
+async def _released_jobs(team: Team, tenant: str, agent: str) -> list[Job]:
+    """The jobs that an agent has claimed, given back: others may claim them at once."""
+    jobs: list[Job] = []
+    after, now = "", team.now()
+    while page := await team.store.children(Job, tenant, OPEN, after=after, limit=_PAGE):
+        after = page[-1].id
+        jobs += [released(job, now) for job in page if job.holder == agent]
+    return jobs
+
+
+async def _given_up(team: Team, tenant: str, agent: str, states: Mapping[str, RequestState]) -> tuple[Moved, ...]:
+    """The requests that were handed on to an agent and that nobody can answer any more: they expire with it."""
+    now, over = team.at(), set[str]()
+
+    async def ends(state: RequestState | None) -> bool:
+        """Whether everybody who could answer the request has handed it on to a request that is over."""
+        request = await team.store.post(tenant, state.id) if state is not None else None
+        if state is None or request is None or not all(map(state.forwarded_by, request.recipients or ())):
+            return False
+        for forwarding in state.forwards:
+            forward = await team.store.post(tenant, forwarding.request_id)
+            if forwarding.request_id not in over and forward is not None and not forward.over(now):
+                return False
+        return True
+
+    for state in states.values():
+        if state.root and state.asked == (agent,) and not state.forwards:
+            over.add(state.id)
+            for request_id in (*reversed(state.path), state.root):
+                if not await ends(states.get(request_id)):
+                    break
+                over.add(request_id)
+    return tuple([Moved(request_id, PostState.EXPIRED) for request_id in sorted(over)])
 
 
 async def _parting(team: Team, tenant: str, agent: str, channels: Sequence[Channel]) -> TeamChanges:

@@ -5,9 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.team.directory.names import check_agent_name, check_person_name
+from parley.app.team.directory.names import (
+    agents_of_person,
+    check_agent_name,
+    check_person_name,
+    name_of_person,
+)
 from parley.app.team.retry import committed, put
+from parley.app.team.rules import in_force
 from parley.app.team.state.suspended import check_not_suspended
+from parley.domain.agents.agent import AgentRecord
 from parley.domain.audit.entry import TENANT_SIDE, AuditDraft
 from parley.domain.content.envelope import NOBODY
 from parley.domain.directory.callers import (
@@ -20,10 +27,12 @@ from parley.domain.directory.callers import (
     Key,
     KeyKind,
     KeyNames,
+    Role,
     Tenant,
     key_digest,
     party_name,
 )
+from parley.domain.directory.session import LoginSession
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, Problem, Stale
 from parley.domain.errors.team import NameTaken, QuotaExceeded, ScopeRequired, Unauthorized
 from parley.domain.mailbox.ledger import Entry
@@ -91,6 +100,19 @@ async def first_start(team: Team, given_secret: str) -> str | None:
     except (Stale, NameTaken):
         return await first_start(team, given_secret)  # another node started at this moment, and has done it
     return None if given_secret else secret
+
+
+async def add_operator_key(team: Team) -> str:
+    """Create one more operator key, for whoever starts the server and has lost the others; its secret."""
+    secret = SECRET_PREFIX + team.ids.secret()
+    await first_start(team, secret)
+    return secret
+
+
+async def find_valid(team: Team, secret: str) -> Key | None:
+    """The key of a secret, if it is valid now."""
+    key = await team.store.find_by_name(Key, NO_TENANT, "", key_digest(secret))
+    return key if key is not None and key.valid(team.at()) else None
 
 
 async def _has_key(team: Team, secret: str) -> bool:
@@ -182,14 +204,14 @@ async def list_all(team: Team, caller: Caller) -> list[Key]:
 
 
 async def revoke(team: Team, caller: Caller, key_id: str) -> Key:
-    """Revoke a key at once; its open streams end too."""
+    """Revoke a key at once; its open streams end too. An operator's key cannot revoke itself, so that one is left."""
 
     async def decide() -> TeamChanges | None:
         key = await _stored(team, caller, key_id)
         if key.revoked_at:
             return None
-        if key.operator:
-            raise Conflict("the operator's key cannot be revoked", hint="rotate it")
+        if key.operator and (key.id == caller.key_id or not caller.operator):
+            raise Conflict("an operator's key is revoked with another operator's key", hint="rotate it")
         ended = replace(key, revoked_at=team.at())
         entry = team.entry(caller, "key_revoked", key.id, **_facts(key))
         audit = _audit(team, caller.actor, caller.key_id, "key_revoked", key)
@@ -218,11 +240,51 @@ async def rotate(team: Team, caller: Caller, key_id: str) -> CreatedKey:
     return CreatedKey(await put(team, caller, decide, Key, "key"), fresh.secret)
 
 
+class KeyUse(NamedTuple):
+    """The key of a request, the agent that it speaks for, or "", and the roles of that agent.
+
+    Of a person: the agents that act for it, and whether a policy names it as an approver.
+    """
+
+    key: Key
+    agent: str
+    roles: tuple[str, ...]
+    agents: tuple[str, ...] = ()
+    is_approver: bool = False
+
+
+async def describe_caller(team: Team, caller: Caller) -> KeyUse:
+    """Who calls: the key, and as which agent. A person speaks as an agent only in the place of one."""
+    key = await check_key(team, caller)
+    is_person = caller.kind is KeyKind.HUMAN
+    is_agent = not is_person or caller.agent != await name_of_person(team, key.owner, key.user_id)
+    agent = caller.agent if is_agent else ""
+    roles = await team.store.children(Role, caller.tenant, "") if agent else []
+    holds = tuple(role.id for role in roles if role.held_by(agent))
+    if not is_person:
+        return KeyUse(key, agent, holds)
+    agents = [record.id for record in await agents_of_person(team, caller.tenant, caller.user) if not record.gone]
+    rules = await in_force.in_force(team, caller.tenant, [])
+    return KeyUse(key, agent, holds, tuple(agents), rules.book.names_approver(caller.user))
+
+
 async def check_key(team: Team, caller: Caller) -> Key:
-    """The key of the caller. Refused when it has expired, was revoked or its agent was suspended during a wait."""
+    """The key of the caller. Refused when it has expired, was revoked or its agent was suspended during a wait.
+
+    So it is when the caller signed out, or is a person in the place of an agent that no longer acts for it.
+    """
+    now = team.at()
     key = await team.store.get(Key, NO_TENANT, caller.key_id)
-    if key is None or not key.valid(team.at()):
+    if key is None or not key.valid(now):
         raise Unauthorized
+    if caller.session:
+        session = await team.store.get(LoginSession, NO_TENANT, caller.session)
+        if session is None or session.expires_at <= now:
+            raise Unauthorized
+    if caller.kind is KeyKind.HUMAN and caller.agent not in ("", caller.user):
+        record = await team.store.get(AgentRecord, caller.tenant, caller.agent)
+        if record is None or record.attributes.user_id != caller.user:
+            raise Unauthorized
     await check_not_suspended(team.store, caller)
     return key
 

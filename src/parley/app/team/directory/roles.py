@@ -60,7 +60,7 @@ async def _delivering(team: Team, tenant: str, role_id: str, channel_id: str) ->
         units = await rules.units_of(team, access, [holder.agent for holder in role.holders], expects)
         joined = await find_joined(team, access, role, team.at())
         able = holders(role, channel, access, team.at(), units, joined)
-        recipients = await unconcerned(team, tenant, post.sender, able, expects)
+        recipients = tuple([agent for agent in able if await may_have(team, tenant, post.sender, agent, expects)])
         if recipients:
             moved.append(Moved(post.id, PostState.DELIVERED, recipients))
             expects += [expecting(channel), expecting(access)]
@@ -89,43 +89,28 @@ async def deliver_stranded(team: Team) -> None:
         await deliver_waiting(team, tenant, role_id=to.removeprefix(ROLE_PREFIX))
 
 
-async def unconcerned(
-    team: Team, tenant: str, sender: str, agents: tuple[str, ...], expects: list[Expect]
-) -> tuple[str, ...]:
-    """Those of these agents to whom the sender may say something without asking the rules.
+async def may_have(
+    team: Team, tenant: str, sender: str, agent: str, expects: list[Expect], *, was_judged: bool = False
+) -> bool:
+    """Whether an agent may have what a sender said to a role that it holds.
 
-    What waits for a holder was not judged for anybody: it does not leave the org unit, and reaches nobody suspended.
-    """
-    in_force = await rules.in_force(team, tenant, expects)
-    speaker = await rules.party(team, tenant, sender, expects)
-    reachable = []
-    for agent in agents:
-        receiver = await rules.party(team, tenant, agent, expects)
-        if concerns(in_force.book.between(speaker.attributes, receiver.attributes), speaker, receiver):
-            continue
-        try:
-            check_not_stopped(in_force.stopped, speaker, receiver)
-        except Suspended:
-            continue
-        reachable.append(agent)
-    return tuple(reachable)
-
-
-async def is_kept_from(team: Team, tenant: str, sender: str, agent: str, expects: list[Expect]) -> bool:
-    """Whether an agent for which a message was judged when it was sent may not have it any more: its org unit or the
-    policies changed, or the sender or the pair is suspended. An agent that is suspended itself is refused.
+    What was judged for this agent when it was sent goes to it, unless the two are kept apart by now. Other messages
+    were judged for nobody: they go to it only where no rule concerns the two. Nothing reaches or leaves who is
+    suspended.
     """
     in_force = await rules.in_force(team, tenant, expects)
     speaker = await rules.party(team, tenant, sender, expects)
     receiver = await rules.party(team, tenant, agent, expects)
-    check_not_stopped(in_force.stopped, receiver, None)
-    if are_apart(in_force.book, speaker.attributes, receiver.attributes):
-        return True
+    attributes = (speaker.attributes, receiver.attributes)
+    if was_judged:
+        is_kept = are_apart(in_force.book, *attributes)
+    else:
+        is_kept = concerns(in_force.book.between(*attributes), speaker, receiver)
     try:
         check_not_stopped(in_force.stopped, speaker, receiver)
     except Suspended:
-        return True
-    return False
+        return False
+    return not is_kept
 
 
 async def registering(
@@ -138,7 +123,8 @@ async def registering(
     if role.held_by(agent_id):
         return ()
     if caller.kind not in (KeyKind.SERVICE, KeyKind.ADMIN):
-        raise Forbidden("an agent does not take a role by itself", hint="have an admin grant it")
+        command = f"parley agent register {agent_id} --role {role_id}"
+        raise Forbidden("an agent does not take a role by itself", hint=f"an admin grants it: {command}")
     changed = [with_holder(role, agent_id)]
     if record is not None and record.role_id and record.role_id != role_id:
         before = await team.store.get(Role, caller.tenant, record.role_id)
@@ -161,12 +147,14 @@ async def grant(team: Team, caller: Caller, role_id: str, agent_id: str) -> Role
     """Grant a role to an agent, and deliver the messages that waited for a holder."""
     agent_id = party_name(agent_id)
     async with team.roster:
-        await _grant(team, caller, role_id, agent_id)
+        role = await _grant(team, caller, role_id, agent_id)
     await deliver_waiting(team, caller.tenant, role_id=role_id)
-    return await held(team, caller, role_id)
+    return role or await held(team, caller, role_id)
 
 
-async def _grant(team: Team, caller: Caller, role_id: str, agent_id: str) -> None:
+async def _grant(team: Team, caller: Caller, role_id: str, agent_id: str) -> Role | None:
+    """The role as the grant leaves it; None when the agent holds it already."""
+
     async def decide() -> TeamChanges | None:
         role = await held(team, caller, role_id)
         if role.held_by(agent_id):
@@ -181,7 +169,10 @@ async def _grant(team: Team, caller: Caller, role_id: str, agent_id: str) -> Non
         entry = team.entry(caller, "role_granted", agent_id, role=role_id)
         return TeamChanges(caller.tenant, expects=stays, puts=(with_holder(role, agent_id), *shown), entries=(entry,))
 
-    await committed(team, caller, decide, "role")
+    done = await committed(team, caller, decide, "role")
+    role = done.puts[0] if done is not None else None
+    assert role is None or isinstance(role, Role)  # noqa: S101  # what was put
+    return role
 
 
 async def revoke(team: Team, caller: Caller, role_id: str, agent_id: str) -> Role:

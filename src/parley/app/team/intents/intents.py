@@ -47,11 +47,12 @@ from parley.domain.directory.intent import (
 )
 from parley.domain.errors.errors import Forbidden, Invalid, NotFound, Problem
 from parley.domain.errors.team import QuotaExceeded
+from parley.domain.lookup import Candidate, Noun, fits, is_id, pick
 from parley.domain.record import expecting
 from parley.domain.store.changes import TeamChanges
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from parley.app.team.retry import Attempt
     from parley.app.team.team import Team
@@ -61,6 +62,10 @@ if TYPE_CHECKING:
 
 # Records of a page: few, because each may be as long as a body.
 _PAGE = 32
+_NOUN = Noun("intent", "intent", "parley intent list")
+# In the place of a name: the default intent.
+UNNAMED = "-"
+DEFAULT_TITLE = "default"
 
 
 class IntentDraft(NamedTuple):
@@ -176,13 +181,23 @@ async def get(team: Team, caller: Caller, intent_id: str) -> Intent:
 
 
 async def list_page(
-    team: Team, caller: Caller, *, status: IntentStatus | None = None, limit: int = 50, offset: int = 0
+    team: Team,
+    caller: Caller,
+    *,
+    status: IntentStatus | None = None,
+    name: str = "",
+    limit: int = 50,
+    offset: int = 0,
 ) -> AsyncIterator[Intent]:
-    """The intents that the caller may see, oldest first."""
+    """The intents that the caller may see, oldest first; with a name those of this id, title or end of an id."""
+
+    def is_wanted(intent: Intent) -> bool:
+        if name and not fits(name, Candidate(intent.id, (intent.title,))):
+            return False
+        return status is None or intent.status is status
+
     passed = 0
-    async for intent in visible(team, caller):
-        if status is not None and intent.status is not status:
-            continue
+    async for intent in visible(team, caller, is_wanted):
         passed += 1
         if passed > offset:
             yield intent
@@ -190,18 +205,45 @@ async def list_page(
             return
 
 
-async def visible(team: Team, caller: Caller) -> AsyncIterator[Intent]:
-    """All intents that the caller may see, oldest first."""
+async def visible(
+    team: Team, caller: Caller, is_wanted: Callable[[Intent], bool] = lambda _: True
+) -> AsyncIterator[Intent]:
+    """All intents that the caller may see and wants, oldest first."""
     after = ""
     while True:
         page = await team.store.children(Intent, caller.tenant, "", after=after, limit=_PAGE)
         for intent in page:
+            if not is_wanted(intent):
+                continue
             access = await team.store.get(Access, caller.tenant, intent.id)
             if access is not None and await stands_on(team, access, caller) is not None:
                 yield intent
         if len(page) < _PAGE:
             return
         after = page[-1].id
+
+
+async def find_id(team: Team, caller: Caller, text: str) -> str:
+    """The id of the intent that a text means: an id, a title or the end of an id; `UNNAMED` is the default intent.
+
+    The default intent is the only active one that the caller can see, else the one with the title `default`.
+    """
+    if is_id(text, _NOUN.prefix):
+        return text
+
+    def is_meant(intent: Intent) -> bool:
+        if text != UNNAMED:
+            return fits(text, Candidate(intent.id, (intent.title,)))
+        return intent.status is IntentStatus.ACTIVE and intent.created_by != SYSTEM
+
+    found = [intent async for intent in visible(team, caller, is_meant)]
+    if text != UNNAMED:
+        candidates = [Candidate(intent.id, (intent.title,), is_over=intent.status in RESOLVED) for intent in found]
+        return pick(_NOUN, text, candidates).id
+    chosen = [intent for intent in found if intent.title == DEFAULT_TITLE] if len(found) > 1 else found
+    if len(chosen) != 1:
+        raise NotFound.no_such("intent", hint="name an intent")
+    return chosen[0].id
 
 
 async def patch(team: Team, caller: Caller, intent_id: str, version: int | None, patches: Sequence[Patch]) -> Intent:

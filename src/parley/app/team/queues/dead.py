@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.channels.posting import check_present
+from parley.app.team.channels.unanswered import with_failures
 from parley.app.team.directory.agents import check_changes
 from parley.app.team.queues.claims import queues_of
 from parley.app.team.retry import committed, put
@@ -50,7 +51,8 @@ async def report(team: Team, caller: Caller, agent_id: str, position: int, error
     async def decide() -> TeamChanges:
         before = await team.store.get(Job, caller.tenant, job.id)
         tried = replace(job, version=before.version if before else 0, attempts=min(attempts, _ATTEMPTS_SHOWN_MAX))
-        return TeamChanges(caller.tenant, puts=(buried(tried, error, team.now()),), created_id=job.id)
+        letter = buried(tried, error, team.now())
+        return await with_failures(team, TeamChanges(caller.tenant, puts=(letter,), created_id=job.id), letter)
 
     return await put(team, caller, decide, Job, "dead letter")
 

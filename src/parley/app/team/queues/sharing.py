@@ -35,8 +35,14 @@ _PAGE = 100
 _UNSAVED_POSITIONS = 1_000
 
 
-async def enqueue_mail(team: Team, caller: Caller, agent_id: str, start: Start, wanted: int) -> None:
-    """Make jobs of the next mail of an agent, unless enough of them wait already."""
+async def enqueue_mail(
+    team: Team, caller: Caller, agent_id: str, start: Start, wanted: int, *, unread: bool = False
+) -> None:
+    """Make jobs of the next mail of an agent, unless enough of them wait already.
+
+    `unread`: of everything that was said to it, as an inbox has it. Responses are part of that, because no process
+    waits for them; what the agent has read or answered otherwise is not.
+    """
     queues = team.queues.get(caller.tenant)
     if queues is not None and queues.ready_in(agent_id) >= wanted:
         return
@@ -44,13 +50,13 @@ async def enqueue_mail(team: Team, caller: Caller, agent_id: str, start: Start, 
     async with team.queues.lock:
         for _ in range(ATTEMPTS):
             try:
-                await _enqueue_next(team, reader, start)
+                await _enqueue_next(team, reader, start, unread=unread)
             except Stale:
                 continue  # another node was faster
             return
 
 
-async def _enqueue_next(team: Team, reader: Caller, start: Start) -> None:
+async def _enqueue_next(team: Team, reader: Caller, start: Start, *, unread: bool) -> None:
     tenant, agent = reader.tenant, reader.agent
     bookmark = await team.store.get(Bookmark, tenant, bookmark_id(agent, LABEL))
     bookmark = bookmark or await bookmarks.new(team, tenant, agent, LABEL, start)
@@ -63,7 +69,9 @@ async def _enqueue_next(team: Team, reader: Caller, start: Start) -> None:
     positions, through = await team.store.find_positions(tenant, scope, bookmark.position, head, _PAGE)
     items, read = await team.store.read_positions(tenant, (*left, *positions)) if left or positions else ((), through)
     reached = max(bookmark.position, read if positions and read < positions[-1] else through)
-    jobs = [job_of(tenant, item, agent, team.at()) for item in items if await _is_work(team, reader, item)]
+    jobs = [
+        job_of(tenant, item, agent, team.at()) for item in items if await _is_work(team, reader, item, unread=unread)
+    ]
     if not jobs and bookmark.holder == SHARED and reached - bookmark.position < _UNSAVED_POSITIONS:
         return
     puts = [job for job in jobs if await team.store.get(Job, tenant, job.id) is None]
@@ -71,12 +79,15 @@ async def _enqueue_next(team: Team, reader: Caller, start: Start) -> None:
     await team.commit(reader, TeamChanges(tenant, puts=(moved, *puts)))
 
 
-async def _is_work(team: Team, reader: Caller, item: FeedItem) -> bool:
-    """Whether handlers get it: messages and assignments, but no responses, which go to the process that asked."""
+async def _is_work(team: Team, reader: Caller, item: FeedItem, *, unread: bool) -> bool:
+    """Whether readers get it: messages and assignments. Responses go to the process that asked, while it waits."""
     if not await is_visible(team, reader, Followed(agent=reader.agent), item):
         return False
     if item.post is not None:
-        return item.post.pattern is not Pattern.RESPONSE
+        if not unread:
+            return item.post.pattern is not Pattern.RESPONSE
+        message = await team.store.with_receipt(reader.tenant, item.post, reader.agent)
+        return not (item.post.answered or item.post.partial or message.read_at)
     if item.event is None or item.event.event_type != AGENT_ASSIGNED:
         return False
     return bool(json.loads(item.event.document)["payload"].get("agent_id") == reader.agent)

@@ -18,14 +18,17 @@ from parley.domain.store.changes import AuditQuery, TeamChanges
 from parley.domain.times import stamp
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from parley.app.rules.docket import RulesDecision
     from parley.app.team.state.rules import Rules
     from parley.app.team.team import Team
     from parley.domain.channel.event import EventDraft
     from parley.domain.channel.post import Post
-    from parley.domain.record import Expect
+    from parley.domain.record import Expect, Record
     from parley.domain.rules.rulebook import Rulebook
     from parley.domain.rules.ruling import Proposal, Ruling
+    from parley.domain.store.ground import Ground
 
 _PAGE = 500
 
@@ -33,16 +36,27 @@ _PAGE = 500
 class TeamDocket:
     """See `app.rules.docket.Docket`. A server keeps the chains of all sides."""
 
-    __slots__ = ("at", "book", "expects", "now", "stopped", "team", "tenant")
+    __slots__ = ("at", "book", "expects", "ground", "now", "rules", "stopped", "team", "tenant")
 
-    def __init__(self, team: Team, tenant: str, rules: Rules, expects: list[Expect]) -> None:
+    def __init__(
+        self,
+        team: Team,
+        tenant: str,
+        rules: Rules,
+        expects: list[Expect],
+        ground: Ground | None = None,
+        now: datetime | None = None,
+    ) -> None:
         self.team = team
         self.tenant = tenant
+        self.rules = rules
         self.book: Rulebook = rules.book
         self.stopped = rules.stopped
-        self.now = team.now()
+        self.now = now or team.now()
         self.at = stamp(self.now)
         self.expects = expects
+        # The records that were looked up for an earlier message like this one.
+        self.ground = ground
 
     @classmethod
     async def open(cls, team: Team, tenant: str, expects: list[Expect] | None = None) -> TeamDocket:
@@ -52,7 +66,7 @@ class TeamDocket:
 
     def new_id(self, prefix: str) -> str:
         """A fresh id."""
-        return self.team.new_id(prefix)
+        return f"{prefix}_{self.team.ids.ulid()}"
 
     def keeps(self, side: str) -> bool:
         """Always."""
@@ -99,25 +113,27 @@ class TeamDocket:
     async def changes(self, decision: RulesDecision[Post], events: tuple[EventDraft, ...] = ()) -> TeamChanges:
         """The commit of a decision, with a message to each agent whose held message was decided."""
         puts = decision.records
-        # Records in `puts` carry the version that they replace, so `expects` need not name them.
-        replaced = [(record.kind, record.id) for record in puts if record.version]
         decided = decision.decided if decision.approvals else ()
         created = decision.message or decision.held or (puts[0] if puts else None)
         changes = TeamChanges(
             self.tenant,
             (decision.message,) if decision.message is not None else (),
-            tuple(
-                [expect for expect in self.expects if (expect.kind, expect.id) not in replaced]
-                if replaced
-                else self.expects
-            ),
+            self._expects_beside(puts) if self.expects else (),
             puts=puts,
             events=events,
             audits=decision.audits,
             spends=(*decision.spends, *queue_freed(decided)) if decided else decision.spends,
             created_id=created.id if created is not None else "",
+            ground=self.ground,
         )
         return await system_posts.with_decisions(self.team, changes, decided, self.at) if decided else changes
+
+    def _expects_beside(self, puts: tuple[Record, ...]) -> tuple[Expect, ...]:
+        """What the commit depends on beside the records that it puts: those carry the version that they replace."""
+        replaced = [(record.kind, record.id) for record in puts if record.version]
+        if not replaced:
+            return tuple(self.expects)
+        return tuple([expect for expect in self.expects if (expect.kind, expect.id) not in replaced])
 
 
 async def commit(docket: TeamDocket, decision: RulesDecision[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.app.rules.docket import Delivered, Submission
@@ -30,6 +31,8 @@ from parley.domain.rules.suspension import check_not_stopped
 from parley.domain.store.changes import TeamChanges
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from parley.app.rules.docket import RulesDecision
     from parley.app.team.team import Team
     from parley.domain.agents.agent import AgentRecord
@@ -37,8 +40,10 @@ if TYPE_CHECKING:
     from parley.domain.directory.callers import Caller
     from parley.domain.exchange.approval import Approval
     from parley.domain.rules.ruling import Body, Ruling
+    from parley.domain.rules.terms import Terms
 
 _NOTHING = Wishes()
+_NO_LOCK = nullcontext()
 
 
 class PersonDecision(NamedTuple):
@@ -88,6 +93,16 @@ class GovernedPost(NamedTuple):
     submission: Submission[Post] | None = None
 
 
+def lock_conversation(team: Team, caller: Caller, draft: PostDraft) -> AbstractAsyncContextManager[None]:
+    """Serialise posts of one conversation, so that they do not compete for the same number in it."""
+    wishes = draft.wishes
+    conversation = draft.in_reply_to
+    if wishes is not None:
+        from_envelope = wishes.envelope.conversation_id if wishes.envelope else ""
+        conversation = wishes.conversation_id or from_envelope or conversation
+    return team.governance.lock(caller.tenant, conversation) if conversation else _NO_LOCK
+
+
 async def govern(docket: TeamDocket, message: ProposedPost) -> GovernedPost:
     """Decide about a message; without a decision when the rules do not apply to it."""
     placed = message.placed
@@ -122,6 +137,17 @@ async def govern(docket: TeamDocket, message: ProposedPost) -> GovernedPost:
         return GovernedPost(placed if placed.recipients == names else placed._replace(recipients=names))
     submission = _submission(docket.team, message, sender, tuple(receivers))
     proposal = _proposal(docket, message, submission, exchange, others)
+    return GovernedPost(None, await decide(docket, submission, proposal), submission)
+
+
+async def govern_by(docket: TeamDocket, message: ProposedPost, terms: Terms) -> GovernedPost:
+    """Decide about a message by the terms that its parties had before, while the ground of the docket holds."""
+    submission = _submission(docket.team, message, terms.sender, terms.receivers)
+    try:
+        exchange, others = await _exchanges(docket, message)
+    except ParleyError as refusal:
+        return GovernedPost(None, refuse(docket, submission, refusal), submission)
+    proposal = _proposal(docket, message, submission, exchange, others, terms)
     return GovernedPost(None, await decide(docket, submission, proposal), submission)
 
 
@@ -244,6 +270,7 @@ async def _exchanges(docket: TeamDocket, message: ProposedPost) -> tuple[Exchang
 
 def _submission(team: Team, message: ProposedPost, sender: Party, receivers: tuple[Party, ...]) -> Submission[Post]:
     caller, placed, person, held = message.caller, message.placed, message.person, message.held
+    wishes = message.draft.wishes or _NOTHING
     submitted, actor = digest(placed.payload), caller.actor
     if caller.kind is KeyKind.HUMAN and caller.user:
         # A person in its agent's place is the actor; a held message keeps its owner.
@@ -284,10 +311,10 @@ def _submission(team: Team, message: ProposedPost, sender: Party, receivers: tup
         actor=actor,
         key=caller.key_id,
         user=sender.user,
-        annotated=message.annotated,
+        annotated=wishes.annotated,
         digest=submitted,
-        declared=(message.draft.wishes or _NOTHING).declared,
-        conversation_id=(message.draft.wishes or _NOTHING).named_conversation,
+        declared=wishes.declared,
+        conversation_id=wishes.named_conversation,
         as_held_draft=as_held_draft,
         deliver=deliver,
         channel_id=placed.channel_id,
@@ -307,18 +334,17 @@ def _proposal(
     submission: Submission[Post],
     exchange: Exchange | None,
     others: tuple[Exchange, ...],
+    terms: Terms | None = None,
 ) -> Proposal:
     placed, payload, team = message.placed, message.draft.payload, docket.team
     body = message.draft.body if message.draft.body is not None else team.envelopes.body(payload)
-    beside = [team.envelopes.written_text(placed.metadata)] if len(placed.metadata) > 2 else []
+    beside = texts_beside(team, placed.metadata)
     if submission.creates_channel:
         # Under a name that its sender chose.
         beside.append(message.channel.label)
 
     def texts(shown: Body) -> tuple[str, ...]:
-        # Compact JSON without escapes reads as plain text.
-        plain = shown is body and payload.isascii() and b"\\" not in payload
-        return (payload.decode() if plain else text_of(shown), *beside)
+        return (content_text(payload, body) if shown is body else text_of(shown), *beside)
 
     return Proposal(
         tenant=docket.tenant,
@@ -337,8 +363,20 @@ def _proposal(
         detectors=team.governance.detectors,
         instead=message.person.replaces is not None,
         texts=texts,
+        at=docket.at,
         partial=placed.partial and placed.pattern is Pattern.RESPONSE,
+        terms=terms,
     )
+
+
+def content_text(payload: bytes, body: Body) -> str:
+    """All texts of a message's content. Compact JSON without escapes reads as plain text."""
+    return payload.decode() if payload.isascii() and b"\\" not in payload else text_of(body)
+
+
+def texts_beside(team: Team, metadata: bytes) -> list[str]:
+    """What the receivers of a message read beside its content, as its sender wrote it."""
+    return [team.envelopes.written_text(metadata)] if len(metadata) > 2 else []
 
 
 async def blocked(team: Team, caller: Caller, draft: PostDraft, message_id: str) -> tuple[TeamChanges, ParleyError]:

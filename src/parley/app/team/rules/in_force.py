@@ -16,10 +16,11 @@ from parley.domain.agents.org_units import OrgUnits
 from parley.domain.agents.party import UNKNOWN_ATTRIBUTES, Party
 from parley.domain.channel.channel import Channel, MemberPolicy, reaches
 from parley.domain.channel.post import NO_UNITS
-from parley.domain.directory.access import AGENT
+from parley.domain.directory.access import AGENT, ORG_UNIT
 from parley.domain.directory.callers import KeyKind
 from parley.domain.record import Expect, expecting
 from parley.domain.rules import suspension
+from parley.domain.rules.isolation import are_apart
 from parley.domain.rules.policy import CURRENT, PolicySnapshot
 from parley.domain.rules.suspension import Suspensions
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from parley.app.team.team import Team
     from parley.domain.directory.access import Access
     from parley.domain.directory.callers import Caller
+    from parley.domain.rules.rulebook import Rulebook
 
 _NO_POLICY = Expect(PolicySnapshot.kind, CURRENT, 0)
 _NO_UNITS = Expect(OrgUnits.kind, org_units.ALL, 0)
@@ -86,6 +88,23 @@ async def units_of(
     if not access.names_units:
         return NO_UNITS
     return {agent: (await party(team, access.tenant_id, agent, expects)).attributes.org_unit for agent in agents}
+
+
+async def addressed_units(
+    team: Team, book: Rulebook, access: Access, sender: AgentRecord | None, agents: Iterable[str]
+) -> Mapping[str, str]:
+    """The org units of the addressed agents, where the access list names units.
+
+    An agent that is kept apart from the sender is treated as granted, so that the policy denies the message and the
+    denial is audited.
+    """
+    attributes = sender.attributes if sender is not None else UNKNOWN_ATTRIBUTES
+    let_in = next(grant.principal_id for grant in access.grants if grant.principal_type == ORG_UNIT)
+    units = {}
+    for agent in agents:
+        other = (await party(team, access.tenant_id, agent)).attributes
+        units[agent] = let_in if are_apart(book, attributes, other) else other.org_unit
+    return units
 
 
 def speaker(caller: Caller, record: AgentRecord | None, held_for: str = "", home: str = "") -> Party:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from parley.app.team.retry import committed
 from parley.domain.agents.party import PAIR_MARK, pair_name
 from parley.domain.audit.entry import TENANT_SIDE, AuditDraft
+from parley.domain.directory.callers import Caller
 from parley.domain.errors.errors import Invalid, NotFound, Problem
 from parley.domain.names import is_name
 from parley.domain.rules import suspension
-from parley.domain.rules.suspension import Stopped, Suspension, Suspensions, with_suspension, without_suspension
+from parley.domain.rules.suspension import (
+    Stopped,
+    Suspension,
+    Suspensions,
+    ended_by,
+    with_suspension,
+    without_suspension,
+)
 from parley.domain.store.changes import TeamChanges
 
 if TYPE_CHECKING:
     from parley.app.team.team import Team
-    from parley.domain.directory.callers import Caller
 
 
 async def list_all(team: Team, caller: Caller) -> tuple[Suspension, ...]:
@@ -24,10 +32,14 @@ async def list_all(team: Team, caller: Caller) -> tuple[Suspension, ...]:
     return stored.stopped if stored is not None else ()
 
 
-async def suspend(team: Team, caller: Caller, what: Stopped, name: str, reason: str) -> Suspension:
-    """Add a suspension; an existing one gets the new reason, if one is given."""
-    name = checked(what, name)
-    suspension_record = Suspension(what=what, name=name, reason=reason, by=caller.actor, at=team.at())
+async def suspend(team: Team, caller: Caller, what: Stopped, name: str, reason: str, until: str = "") -> Suspension:
+    """Add a suspension, up to a moment or until it is lifted. An existing one gets the new end, and the new reason, if
+    one is given.
+    """
+    name, now = checked(what, name), team.at()
+    if until and until <= now:
+        raise Invalid.because([Problem("invalid", "until", "is in the past")])
+    suspension_record = Suspension(what=what, name=name, reason=reason, by=caller.actor, at=now, until=until)
 
     async def decide() -> TeamChanges | None:
         stored = await _stored(team, caller)
@@ -61,6 +73,17 @@ async def lift(team: Team, caller: Caller, what: Stopped, name: str) -> None:
     await committed(team, caller, decide, "suspensions")
 
 
+async def lift_ended(team: Team, tenant: str) -> None:
+    """Lift the suspensions whose time is over, each with an entry of the audit log."""
+    caller = Caller.system(tenant)
+    stored = await _stored(team, caller)
+    for suspension_record in ended_by(stored, team.at()):
+        lifted = without_suspension(stored, *suspension_record.key)
+        changes = _changes(team, caller, lifted, "suspension_lifted", suspension_record)
+        done = await team.store.commit(changes)
+        stored = replace(lifted, version=done.puts[0].version)
+
+
 def checked(what: Stopped, name: str) -> str:
     """The canonical name; a pair is two names separated by a comma, in any order."""
     if what is Stopped.TENANT:
@@ -80,6 +103,8 @@ async def _stored(team: Team, caller: Caller) -> Suspensions:
 
 def _changes(team: Team, caller: Caller, changed: Suspensions, action: str, subject: Suspension) -> TeamChanges:
     facts = {"what": subject.what.value, "name": subject.name, "reason": subject.reason, "key": caller.key_id}
+    if subject.until:
+        facts["until"] = subject.until
     audit = AuditDraft(team.new_id("aud"), TENANT_SIDE, team.at(), action, caller.actor, facts)
     entry = team.entry(caller, action, subject.name or caller.tenant, what=subject.what.value, reason=subject.reason)
     return TeamChanges(caller.tenant, puts=(changed,), entries=(entry,), audits=(audit,), created_id=changed.id)

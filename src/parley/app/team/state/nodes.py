@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from parley.app.team.state.history import NodeHistory
 from parley.domain.errors.errors import Unavailable
 from parley.domain.store.node import MOST_SKEW_SECONDS, Node, StoreReport
 
@@ -36,6 +37,8 @@ class NodeState:
         self.leaving = False
         # By how many seconds this node's clock is ahead of the store's.
         self.skew = 0.0
+        # What this node did in the last minutes.
+        self.history = NodeHistory()
 
     @property
     def out_of_time(self) -> bool:

@@ -30,6 +30,8 @@ class AuditState:
         self.active: set[str] | None = None
         # How many entries the last archived checkpoint of each tenant covers.
         self.exported: dict[str, int] = {}
+        # Held while checkpoints are archived.
+        self.exporting = asyncio.Lock()
         # Roots of the full subtrees of each tenant's log, which never change: proofs are made from them.
         self.blocks: dict[str, list[bytes]] = {}
 

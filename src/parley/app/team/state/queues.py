@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import TYPE_CHECKING
 
 from parley.domain.channel.job import Job, JobState
@@ -16,16 +17,20 @@ from parley.domain.directory.callers import QUEUE_PREFIX, Role
 from parley.domain.times import from_stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from parley.domain.store.changes import Committed
     from parley.ports.mailbox import Clock
 
 
+# A timer that is due is looked at in a moment, not at once: clocks differ by less than this.
+_ALARM_MIN_SECONDS = 0.001
+
+
 class OpenJob:
     """A job that is waiting or claimed, as this node has last seen it."""
 
-    __slots__ = ("channel_id", "expired", "id", "position", "queue", "reserved", "state", "version")
+    __slots__ = ("channel_id", "declined", "expired", "id", "position", "queue", "reserved", "state", "version")
 
     def __init__(self, job: Job) -> None:
         self.id = job.id
@@ -38,16 +43,25 @@ class OpenJob:
         self.reserved = False
         # Its lease has run out, or its message has.
         self.expired = False
+        # Readers that looked at it and may not have it: they are not woken for it.
+        self.declined: set[str] = set()
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether a reader has it, whose lease has not run out."""
+        return self.state is JobState.CLAIMED and not self.expired
 
 
 class Claimer:
     """A claim that waits for a job: the queues that it takes from, and how it is woken."""
 
-    __slots__ = ("called", "dismissed", "event", "process", "queues")
+    __slots__ = ("called", "dismissed", "event", "process", "queues", "reader")
 
-    def __init__(self, event: asyncio.Event, process: str = "") -> None:
+    def __init__(self, event: asyncio.Event, reader: str = "", process: str = "") -> None:
         self.queues: frozenset[str] = frozenset()
         self.event = event
+        # Decides which jobs it may have: the agent, and the intent that it claims for.
+        self.reader = reader
         # Which process of an agent waits, and whether it has said that it stops.
         self.process = process
         self.dismissed = False
@@ -65,6 +79,9 @@ class TenantQueues:
         self._ready: dict[str, dict[str, list[tuple[int, str, int]]]] = {}
         # When a lease or a pause ends: uptime, id and version.
         self._timers: list[tuple[float, str, int]] = []
+        # Looks at the timers when the first of them ends, and when that was expected. Set while claims wait.
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = inf
         self.holders: dict[str, frozenset[str]] = {}
         # In the order in which they came.
         self._claimers: dict[Claimer, None] = {}
@@ -73,11 +90,14 @@ class TenantQueues:
         self.ended: set[str] = set()
         # Whether everything that was there before is in it.
         self.loaded = False
+        # How often a commit has changed a job.
+        self.changes = 0
 
     # ------------------------------------------------------------------ what is committed
 
     def put(self, job: Job) -> None:
         """Take a version of a job into account; an older one changes nothing."""
+        self.changes += 1
         known = self.jobs.get(job.id)
         if known is not None and known.version >= job.version:
             return
@@ -91,13 +111,15 @@ class TenantQueues:
             pause = (from_stamp(job.not_before) - now).total_seconds() if job.not_before else 0.0
         if pause > 0:
             heappush(self._timers, (self._clock.now().uptime + pause, job.id, job.version))
+            self._set_alarm()
         else:
             self._make_ready(entry)
 
     def remove(self, job_id: str) -> None:
         """The job has ended. If somebody had it, that one has done it."""
+        self.changes += 1
         entry = self.jobs.pop(job_id, None)
-        if entry is not None and entry.state is JobState.CLAIMED and not entry.expired:
+        if entry is not None and entry.is_claimed:
             self.done[entry.queue] = self.done.get(entry.queue, 0) + 1
 
     def mark_over(self, job_id: str) -> None:
@@ -125,7 +147,7 @@ class TenantQueues:
     def channels_of(self, queues: Iterable[str]) -> set[tuple[str, str]]:
         """Queues and channels in which something can be claimed."""
         self._run_timers()
-        return {(queue, channel) for queue in queues for channel in list(self._heaps(queue))}
+        return {(queue, channel) for queue in queues for channel in self._heaps(queue)}
 
     def ready_in(self, queue: str) -> int:
         """How many jobs of a queue can be claimed, at most: some may have ended."""
@@ -146,21 +168,17 @@ class TenantQueues:
         entry.reserved = True
         return entry
 
-    def give_back(self, entry: OpenJob) -> None:
-        """A reserved job was not claimed."""
+    def give_back(self, entry: OpenJob, *, declined_by: str = "") -> None:
+        """A reserved job was not claimed; perhaps because its reader may not have it."""
         entry.reserved = False
+        if declined_by:
+            entry.declined.add(declined_by)
         if self.jobs.get(entry.id) is entry:
             self._make_ready(entry)
 
-    def next_timer(self) -> float | None:
-        """Seconds until a lease or a pause may end; None when there is none."""
-        self._run_timers()
-        return self._timers[0][0] - self._clock.now().uptime if self._timers else None
-
-    def _heaps(self, queue: str) -> Iterator[str]:
-        for channel, heap in list(self._ready.get(queue, {}).items()):
-            if self._has_job(heap):
-                yield channel
+    def _heaps(self, queue: str) -> dict[str, list[tuple[int, str, int]]]:
+        """By channel: the heaps of a queue in which there is a job."""
+        return {channel: heap for channel, heap in self._ready.get(queue, {}).items() if self._has_job(heap)}
 
     def _has_job(self, heap: list[tuple[int, str, int]]) -> bool:
         """Whether there is a job at the head of a heap, after dropping what is no longer so."""
@@ -179,7 +197,7 @@ class TenantQueues:
         if len(channels) > 1000:  # channels come and go
             for channel in [channel for channel, waiting in channels.items() if not self._has_job(waiting)]:
                 del channels[channel]
-        self.call_next(entry.queue)
+        self._call_next(entry)
 
     def _run_timers(self) -> None:
         uptime = self._clock.now().uptime
@@ -192,6 +210,21 @@ class TenantQueues:
         if len(self._timers) > 2 * len(self.jobs) + 1000:  # leases that were extended, jobs that have ended
             self._timers = [timer for timer in self._timers if self._is_current(timer)]
             heapify(self._timers)
+
+    def _set_alarm(self) -> None:
+        """Have the timers looked at when the next one ends, while claims wait: that wakes them for what is ready."""
+        if not self._claimers or not self._timers or self._timers[0][0] >= self._alarm_at:
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at = self._timers[0][0]
+        pause = max(self._alarm_at - self._clock.now().uptime, _ALARM_MIN_SECONDS)
+        self._alarm = asyncio.get_running_loop().call_later(pause, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm, self._alarm_at = None, inf
+        self._run_timers()
+        self._set_alarm()
 
     def _is_current(self, timer: tuple[float, str, int]) -> bool:
         entry = self.jobs.get(timer[1])
@@ -206,35 +239,43 @@ class TenantQueues:
     def enter(self, claimer: Claimer) -> None:
         """Wait for a job, behind those who wait already."""
         self._claimers[claimer] = None
+        self._set_alarm()
 
     def leave(self, claimer: Claimer) -> None:
         """Wait no longer. If it was woken for a job that is still there, the next one is."""
         self._claimers.pop(claimer, None)
         if claimer.called:
-            self.pass_on(claimer)
+            claimer.called = False
+            self._call_others(claimer)
 
     def dismiss(self, process: str) -> None:
         """End the claims of a process that gives its jobs back: its connection may be gone without our knowing."""
         for claimer in [claimer for claimer in self._claimers if claimer.process == process]:
             claimer.dismissed = True
             claimer.event.set()
-            del self._claimers[claimer]
-            if claimer.called:
-                self.pass_on(claimer)
+            self.leave(claimer)
 
     def pass_on(self, claimer: Claimer) -> None:
-        """Wake the next ones for what this claimer has left."""
+        """Wake the next ones for what this claimer may not have; it is not woken for that again."""
         claimer.called = False
-        for queue in claimer.queues:
-            if any(self._heaps(queue)):
-                self.call_next(queue, besides=claimer)
+        for entry in self._call_others(claimer):
+            entry.declined.add(claimer.reader)
 
-    def call_next(self, queue: str, *, besides: Claimer | None = None) -> None:
-        """Wake the claimer that has waited longest for a job of this queue."""
+    def _call_others(self, claimer: Claimer) -> list[OpenJob]:
+        """Wake others for the oldest jobs of this claimer's queues; those jobs."""
+        heads = [self.jobs[heap[0][1]] for queue in claimer.queues for heap in self._heaps(queue).values()]
+        for entry in heads:
+            self._call_next(entry, claimer)
+        return heads
+
+    def _call_next(self, entry: OpenJob, besides: Claimer | None = None) -> None:
+        """Wake the claimer that has waited longest for a job. One that is awake looks again: it may have missed it."""
         for claimer in self._claimers:
-            if claimer is not besides and not claimer.called and queue in claimer.queues:
+            if claimer is besides or entry.queue not in claimer.queues or claimer.reader in entry.declined:
+                continue
+            claimer.event.set()
+            if not claimer.called:
                 claimer.called = True
-                claimer.event.set()
                 return
 
     # ------------------------------------------------------------------ counting
@@ -244,7 +285,7 @@ class TenantQueues:
         counts: dict[str, dict[str, int]] = {}
         for entry in self.jobs.values():
             queue = counts.setdefault(entry.queue, {"waiting": 0, "claimed": 0, "done": 0})
-            queue["claimed" if entry.state is JobState.CLAIMED and not entry.expired else "waiting"] += 1
+            queue["claimed" if entry.is_claimed else "waiting"] += 1
         for name, done in self.done.items():
             counts.setdefault(name, {"waiting": 0, "claimed": 0, "done": 0})["done"] = done
         return counts

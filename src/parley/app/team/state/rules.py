@@ -10,16 +10,21 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary
 
-from parley.domain.exchange.exchange import Exchange
+from parley.domain.exchange.exchange import Exchange, conversation_of
 from parley.domain.rules.rulebook import Rulebook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from parley.app.team.state.openings import Continuation, LikeMessages, Opening
+    from parley.domain.channel.channel import Channel
+    from parley.domain.channel.post import Post
+    from parley.domain.directory.access import Access
     from parley.domain.record import Expect, Record
     from parley.domain.rules.policy import PolicySnapshot
     from parley.domain.rules.ruling import Detector
     from parley.domain.rules.suspension import Suspensions
+    from parley.domain.rules.terms import Terms
     from parley.domain.store.changes import Committed
     from parley.ports.outside import RuleExtension
     from parley.ports.team import TeamStore
@@ -34,6 +39,21 @@ class Rules(NamedTuple):
     stopped: Suspensions | None
     # The versions that a decision by these rules depends on.
     expects: tuple[Expect, ...]
+
+
+class GovernedTerms(NamedTuple):
+    """What holds for the governed messages of one sender to one agent in a channel: it follows from records alone."""
+
+    channel: Channel
+    access: Access
+    rules: Rules
+    terms: Terms
+    # The message that it was decided for, as it was placed, without its content.
+    like: Post
+    # Whether the rules apply to a message that does not ask for them.
+    concerned: bool
+    openings: LikeMessages[Opening]
+    continuations: LikeMessages[Continuation]
 
 
 class RulesState:
@@ -78,6 +98,10 @@ class RulesState:
             self._remember(key, exchange_ids)
         return exchange_ids
 
+    def known_conversation(self, tenant: str, conversation_id: str) -> tuple[str, ...] | None:
+        """The ids of a conversation's exchanges, if they are in memory."""
+        return self._conversations.get((tenant, conversation_id))
+
     def lock(self, tenant: str, conversation: str) -> asyncio.Lock:
         """The lock of a conversation: its senders wait for each other instead of losing races for the commit."""
         key = (tenant, conversation)
@@ -88,13 +112,18 @@ class RulesState:
 
     def publish(self, tenant: str, committed: Committed) -> None:
         """Add the exchanges of a commit to the conversations in the cache."""
+        if committed.missed:
+            self._conversations.clear()
         for record in committed.puts:
             if isinstance(record, Exchange):
                 key = (tenant, record.conversation_id)
                 for meanwhile in self._loading.get(key, ()):
                     meanwhile.append(record.id)
-                # A conversation that is not cached is loaded from the store when it is needed.
+                # A conversation that is not cached is loaded from the store when it is needed. One that begins with
+                # this exchange, under a name of ours, has no other.
                 ids = self._conversations.get(key)
+                if ids is None and record.version == 1 and record.conversation_id == conversation_of(record.id):
+                    ids = ()
                 if ids is not None and record.id not in ids:
                     self._remember(key, (*ids, record.id))
 

@@ -10,10 +10,12 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
+from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.channel import Channel
 from parley.domain.channel.feed import FeedItem
 from parley.domain.directory.access import Access
 from parley.domain.directory.callers import NO_TENANT, Key
+from parley.domain.directory.session import LoginSession
 from parley.domain.rules.suspension import Suspensions
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ Topic = tuple[str, str, str]
 class Listener:
     """The queue of one stream or long poll. When `behind` is set, it overflowed."""
 
-    __slots__ = ("behind", "error", "event", "queue", "topic")
+    __slots__ = ("_agents", "behind", "error", "event", "queue", "topic")
 
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
@@ -37,6 +39,17 @@ class Listener:
         self.behind = False
         # Set when the store cannot be reached any more.
         self.error: ParleyError | None = None
+        # Of a listener to a tenant: the agents whose records changed.
+        self._agents: set[str] = set()
+
+    def note_agent(self, agent: str) -> None:
+        """Note that the record of an agent has changed."""
+        self._agents.add(agent)
+
+    def take_agents(self) -> set[str]:
+        """Take the agents whose records have changed."""
+        changed, self._agents = self._agents, set()
+        return changed
 
     def enqueue(self, item: FeedItem) -> None:
         """Queue an item; if the queue is full, empty it and set `behind`."""
@@ -70,6 +83,11 @@ def of_intent(tenant: str, intent_id: str) -> Topic:
 def of_agent(tenant: str, agent: str) -> Topic:
     """Messages to an agent, and all events of its tenant."""
     return (tenant, "agent", agent)
+
+
+def of_tenant(tenant: str) -> Topic:
+    """That something was committed in a tenant: nothing is queued."""
+    return (tenant, "tenant", "")
 
 
 class Tail:
@@ -110,8 +128,15 @@ class Tail:
                 self._wake_channel(tenant, record.id)
         for channel_id in committed.ended:
             self._wake_channel(tenant, channel_id)
+        if committed.dropped and any(kind == LoginSession.kind for kind, _ in committed.dropped):
+            self.wake(tenant)
         if tenant not in self._tenants:
             return
+        for listener in self._listeners.get(of_tenant(tenant), ()):
+            for record in committed.puts:
+                if isinstance(record, AgentRecord):
+                    listener.note_agent(record.id)
+            listener.event.set()
         for post in committed.posts:
             item = FeedItem.of_post(post)
             for listener in self._listeners_of(tenant, post):

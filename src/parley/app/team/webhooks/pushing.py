@@ -15,6 +15,7 @@ from parley.app.team.decisions import notices
 from parley.app.team.state.suspended import check_not_suspended
 from parley.app.team.team import ATTEMPTS
 from parley.domain.agents.agent import AgentRecord
+from parley.domain.channel.event import Event, quoted
 from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.subscription import (
     Attempt,
@@ -28,9 +29,11 @@ from parley.domain.channel.subscription import (
     wants,
 )
 from parley.domain.directory.callers import NO_TENANT, SYSTEM, Caller, Key, KeyKind
-from parley.domain.errors.errors import Stale
+from parley.domain.errors.errors import NotFound, Stale
 from parley.domain.errors.rules import Suspended
+from parley.domain.errors.team import TargetForbidden
 from parley.domain.mailbox.ledger import Entry
+from parley.domain.record import UNSETTLED
 from parley.domain.store.changes import TeamChanges
 
 if TYPE_CHECKING:
@@ -44,6 +47,10 @@ _log = logging.getLogger("parley.webhooks")
 PAGE = 500
 # Pushes in one pass, before other subscriptions have their turn.
 AT_ONCE = 100
+# Counting of what waits ends here.
+WAITING_MAX = 1_000
+# The type of a webhook that is only sent to see whether it arrives.
+TEST = "webhook.test"
 
 
 class PushOutcome(Enum):
@@ -96,6 +103,49 @@ async def _page_after(
         return await notices.list_after(team, subscription.tenant_id, after, limit)
     page = await team.store.feed(subscription.tenant_id, after, limit)
     return page, page[-1].position if page else 0
+
+
+async def send_test(team: Team, subscription: Subscription) -> Attempt:
+    """Push a test to the address of a subscription, signed like everything else. Its cursor and tries stay."""
+    if team.outbound is None:
+        raise TargetForbidden("this server sends no webhooks")
+    at = team.at()
+    document = quoted({"subscription_id": subscription.id, "created_at": at})
+    event = Event(UNSETTLED, subscription.intent_id, 0, team.new_id("test"), TEST, SYSTEM, at, "", document, "")
+    item = FeedItem.of_event(event)
+    push = Push(
+        push_id(subscription, item),
+        subscription.url,
+        subscription.secrets(at),
+        team.now(),
+        item,
+        subscription.tenant_id,
+    )
+    answered = await team.outbound.push(push)
+    return Attempt(at=at, item_id=event.id, number=1, status=answered.status, error=answered.error)
+
+
+async def count_waiting(team: Team, subscription: Subscription) -> int:
+    """How many items a subscription has not accepted yet, up to `WAITING_MAX`."""
+    caller = await _subscriber(team, subscription, team.at()) if subscription.url else None
+    if caller is None or subscription.cursor == UNSETTLED:
+        return 0
+    tenant, types = subscription.tenant_id, subscription.event_types
+    if subscription.notices or not (subscription.intent_id or subscription.subscriber_id):
+        page, _ = await _page_after(team, subscription, subscription.cursor, WAITING_MAX)
+        wanted = [item for item in page if wants(subscription, item)]
+        return sum([1 for item in wanted if await _may_see(team, caller, subscription, item)])
+    followed = Followed(intent_id=subscription.intent_id) if subscription.intent_id else Followed(agent=caller.agent)
+    try:
+        scope = await streams.scope_of(team, caller, followed)
+    except NotFound:
+        return 0  # it may no longer read this intent
+    head = await team.store.head(tenant)
+    positions, _ = await team.store.find_positions(tenant, scope, subscription.cursor, head, WAITING_MAX)
+    if not positions or not (types or subscription.endpoint):
+        return len(positions)
+    items, _ = await team.store.read_positions(tenant, positions)
+    return sum([1 for item in items if wants(subscription, item)])
 
 
 async def move_on(team: Team, tenant: str, subscription_id: str, position: int) -> None:

@@ -9,6 +9,7 @@ from parley.app.team.decisions import notices
 from parley.app.team.directory.permissions import intent_access
 from parley.app.team.retry import committed, put
 from parley.app.team.team import ATTEMPTS
+from parley.app.team.webhooks import pushing
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.subscription import (
     ENDPOINTS,
@@ -200,6 +201,16 @@ async def switch(team: Team, caller: Caller, subscription_id: str, *, active: bo
         return replace(enabled(now), key_id=now.key_id if now.endpoint else caller.key_id)
 
     return await _change(team, caller, subscription_id, "enabled" if active else "disabled", switched)
+
+
+async def test(team: Team, caller: Caller, subscription_id: str) -> Subscription:
+    """Push a test to the address of a subscription, whatever its state; the subscription with the result."""
+    subscription = await get(team, caller, subscription_id)
+    if not subscription.url:
+        raise BadTransition("it has no address", hint="its subscriber reads a stream")
+    await check_target(team, caller.tenant, subscription.url)
+    attempt = await pushing.send_test(team, subscription)
+    return await _change(team, caller, subscription_id, "tested", lambda now: replace(now, last_test=attempt))
 
 
 async def renew_secret(team: Team, caller: Caller, subscription_id: str) -> Subscription:

@@ -27,6 +27,7 @@ _log = logging.getLogger("parley.background")
 SWEEP_SECONDS = 1.0
 HEARTBEAT_SECONDS = 2.0
 CLOCK_SECONDS = 1.0
+SAMPLE_SECONDS = 1.0
 # A leader renews its lease well before it ends; the others look whether it has ended.
 RENEW_SECONDS = LEASE_SECONDS / 3
 LOOK_SECONDS = 1.0
@@ -42,6 +43,7 @@ def jobs(team: Team, outbound: Outbound) -> tuple[Coroutine[None, None, None], .
         policy_files.follow_forever(team),
         heartbeat_forever(team),
         watch_clock_forever(team),
+        sample_forever(team),
     )
 
 
@@ -103,13 +105,14 @@ async def heartbeat(team: Team, uptime: float = 0.0) -> None:
         return
     try:
         sent_at = team.now()
-        there = await nodes.heartbeat(team.nodes.node(uptime, len(team.tail), team.clock.now().step))
+        here = team.nodes.node(uptime, len(team.tail), team.clock.now().step)
+        there = await nodes.heartbeat(here._replace(history=team.nodes.history.samples(sent_at)))
     except ParleyError as error:
         _log.debug("this node could not say how it is", extra={"action": "beat", "code": error.code})
         return
     # Half-way between question and answer the store looked at its clock.
-    here = sent_at.timestamp() + (team.now() - sent_at).total_seconds() / 2
-    skew = here - there
+    halfway = sent_at.timestamp() + (team.now() - sent_at).total_seconds() / 2
+    skew = halfway - there
     if abs(skew) > SKEW_SECONDS and abs(team.nodes.skew) <= SKEW_SECONDS:
         _log.warning("this node's clock is not the store's", extra={"action": "clock", "seconds": round(skew, 1)})
     team.nodes.skew = skew
@@ -132,6 +135,13 @@ def report_clock(team: Team, *, stepped: bool) -> bool:
     elif stepped and not now.stepped:
         _log.warning("the wall clock is believed again", extra={"action": "clock_believed"})
     return now.stepped
+
+
+async def sample_forever(team: Team) -> None:
+    """Note every second what this node has waiting, for its history."""
+    while True:
+        team.nodes.history.observe(team.now(), team.nodes.node(0.0, len(team.tail)))
+        await asyncio.sleep(SAMPLE_SECONDS)
 
 
 async def sweep_forever(team: Team) -> None:

@@ -17,6 +17,7 @@ from parley.app.team.directory import access as access_lists
 from parley.app.team.directory import departure, roles
 from parley.app.team.intents import checkpoints
 from parley.app.team.queues import claims
+from parley.app.team.rules import suspensions
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.agents.identity import Challenge
 from parley.domain.channel.channel import Channel, closed, lifetime_end
@@ -26,10 +27,12 @@ from parley.domain.channel.request import RequestState
 from parley.domain.channel.timer import Timer
 from parley.domain.directory.access import Access
 from parley.domain.directory.callers import NO_TENANT, SYSTEM
+from parley.domain.directory.session import LoginSession
 from parley.domain.errors.errors import Stale
 from parley.domain.exchange.approval import Approval
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.mailbox.ledger import Entry
+from parley.domain.rules.suspension import Suspensions
 from parley.domain.store.changes import Moved, TeamChanges
 from parley.domain.times import from_stamp, stamp
 
@@ -42,12 +45,14 @@ _SWEPT = (
     Channel.kind,
     AgentRecord.kind,
     Challenge.kind,
+    LoginSession.kind,
     Access.kind,
     Exchange.kind,
     Approval.kind,
     Job.kind,
     RequestState.kind,
     Timer.kind,
+    Suspensions.kind,
 )
 # Idempotency keys may be remembered a little longer than they have to.
 _FORGET_EVERY = timedelta(minutes=10)
@@ -106,6 +111,8 @@ async def _settle(team: Team, record: Record) -> None:
             await notifying.tell(team, record.tenant_id, record.id)
         elif isinstance(record, AgentRecord):
             await departure.settle(team, record.tenant_id, record.id)
+        elif isinstance(record, Suspensions):
+            await suspensions.lift_ended(team, record.tenant_id)
         elif isinstance(record, Timer):
             await timers.settle(team, record)
         elif isinstance(record, Job):

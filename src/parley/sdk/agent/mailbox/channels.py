@@ -12,8 +12,9 @@ from parley import wiring
 from parley.domain.errors.errors import Invalid
 from parley.domain.errors.team import AskTimeout
 from parley.domain.message.message import Kind
+from parley.domain.times import seconds_text
 from parley.sdk.agent.mailbox.payloads import body_of, kind_from, plain_payload, subject_of, to_channel_message
-from parley.sdk.protocol.failures import check_answer
+from parley.sdk.client.handle import AsyncChannelHandle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from parley.domain.message.message import Message
     from parley.sdk.agent.mailbox.thread import MailboxThread
     from parley.sdk.mailbox import Mailbox
+    from parley.sdk.protocol.asking import Question
     from parley.wire.api.records.channels import ChannelMessage
 
 _ROLE = "role:"
@@ -104,79 +106,51 @@ def replies_in_ledger(mailbox: Mailbox, questions: Sequence[Message]) -> list[Me
     return replies
 
 
-class MailboxChannel:
-    """A channel at a mailbox."""
+class MailboxChannel(AsyncChannelHandle):
+    """A channel at a mailbox. An agent without a mailbox is always refused, so `wait_for_responders` changes nothing.
+
+    `ask_all` and `notify` also take several names (`"codex,claude"`).
+    """
 
     def __init__(self, thread: MailboxThread, questions: MailboxQuestions, name: str) -> None:
-        self.name = name
+        super().__init__(None, name, name)
         self._thread = thread
         self._questions = questions
 
-    async def ask(
-        self,
-        to: str,
-        payload: object,
-        *,
-        timeout: float = 30,
-        check: bool = True,
-        wait_for_responders: bool = False,
-        **metadata: Any,  # noqa: ANN401
-    ) -> ChannelMessage:
-        """Ask an agent and wait for the first answer. `MessageTimeoutError` when none comes in time.
-
-        `AgentFailed` when the answer is an error; with `check=False` such an answer is returned. `wait_for_responders`
-        changes nothing here: an agent without a mailbox is always refused.
-        """
-        del wait_for_responders
-        answers = await self._ask_and_collect(self._resolve_names(to), payload, timeout, metadata, first=True)
+    async def _first_answer(self, question: Question) -> ChannelMessage:
+        answers = await self._ask_and_collect(question, first=True)
         if not answers:
-            raise AskTimeout(f"{to} did not answer within {timeout:g} seconds")
-        return check_answer(answers[0]) if check else answers[0]
+            raise AskTimeout(f"{question.to} did not answer within {seconds_text(question.timeout)} seconds")
+        return answers[0]
 
-    async def ask_stream(
-        self,
-        to: str,
-        payload: object,
-        *,
-        timeout: float = 30,
-        wait_for_responders: bool = False,
-        **metadata: Any,  # noqa: ANN401
-    ) -> AsyncGenerator[ChannelMessage]:
-        """Ask an agent; at a mailbox there is one answer, without partial ones."""
-        del wait_for_responders  # as in `ask`
-        yield await self.ask(to, payload, timeout=timeout, **metadata)
+    async def _all_answers(self, question: Question) -> list[ChannelMessage]:
+        return await self._ask_and_collect(question, first=False)
 
-    async def follow_up(
-        self,
-        answer: ChannelMessage,
-        payload: object,
-        *,
-        timeout: float = 30,
-        **metadata: Any,  # noqa: ANN401
+    async def _answers(self, question: Question) -> AsyncGenerator[ChannelMessage]:
+        yield await self._first_answer(question)  # there are no partial ones
+
+    def _continuation(self, answer: ChannelMessage) -> dict[str, Any]:
+        conversation = answer.metadata.get("conversation_id")
+        return {"conversation": conversation} if conversation else {}
+
+    async def _post(
+        self, to: str, message_type: str, payload: Mapping[str, Any], metadata: Mapping[str, Any] | None
     ) -> ChannelMessage:
-        """Ask on after an answer: the same agent, in the same conversation."""
-        return await self.ask(answer.sender, payload, timeout=timeout, **{"follows": answer.id, **metadata})
+        del message_type  # a broadcast is a notification to all
+        messages = await self._write_messages(self._resolve_names(to), Kind.NOTIFICATION, payload, metadata or {}, None)
+        return to_channel_message(self._thread.agent, messages[0])
 
-    async def ask_all(
-        self,
-        to: str,
-        payload: object,
-        *,
-        timeout: float = 30,
-        wait_for_responders: bool = False,
-        **metadata: Any,  # noqa: ANN401
-    ) -> list[ChannelMessage]:
-        """Ask an agent, several (`"codex,claude"`) or all others (`"*"`); every answer that comes within the time."""
-        del wait_for_responders  # as in `ask`
-        return await self._ask_and_collect(self._resolve_names(to), payload, timeout, metadata, first=False)
+    def _follow(self, after: str) -> AsyncGenerator[ChannelMessage]:
+        raise self._unsupported("listen")
 
-    async def notify(self, to: str, payload: object, **metadata: Any) -> ChannelMessage:  # noqa: ANN401
-        """Tell an agent something, without waiting for anything."""
-        return (await self._send(self._resolve_names(to), Kind.NOTIFICATION, payload, metadata))[0]
+    async def _list(self, since: object) -> list[ChannelMessage]:
+        raise self._unsupported("history")
 
-    async def broadcast(self, payload: object, **metadata: Any) -> ChannelMessage:  # noqa: ANN401
-        """Tell all other agents of the project."""
-        return await self.notify(_EVERYONE, payload, **metadata)
+    @staticmethod
+    def _unsupported(verb: str) -> Invalid:
+        return Invalid(
+            f"{verb}: a mailbox has no channels to read", hint="use parley.Mailbox: watch(), thread(), search()"
+        )
 
     def _resolve_names(self, to: str) -> list[str]:
         """The agents that an address names."""
@@ -187,21 +161,15 @@ class MailboxChannel:
             raise Invalid("no other agent in this project", hint="add one with: parley agent add NAME")
         return names
 
-    async def _ask_and_collect(
-        self,
-        to: list[str],
-        payload: object,
-        timeout: float,
-        metadata: Mapping[str, Any],
-        *,
-        first: bool,
-    ) -> list[ChannelMessage]:
-        deadline = asyncio.get_running_loop().time() + timeout
+    async def _ask_and_collect(self, question: Question, *, first: bool) -> list[ChannelMessage]:
+        to = self._resolve_names(question.to)
+        deadline = asyncio.get_running_loop().time() + question.timeout
         with ExitStack() as stack:
             with self._questions.block_while_sending():
                 # Files know whole seconds: what is asked for less must not be over when it arrives.
-                expires = timedelta(seconds=ceil(timeout) + 1)
-                questions = await self._write_messages(to, Kind.QUESTION, payload, metadata, expires)
+                expires = timedelta(seconds=ceil(question.timeout) + 1)
+                metadata = question.metadata or {}
+                questions = await self._write_messages(to, Kind.QUESTION, question.payload, metadata, expires)
                 answers = stack.enter_context(self._questions.subscribe(questions))
             for reply in await self._thread.run(lambda mailbox: replies_in_ledger(mailbox, questions)):
                 await self._questions.deliver_answer(reply)
@@ -216,14 +184,6 @@ class MailboxChannel:
                 while len({message.sender for message in messages}) < count:
                     messages.append(to_channel_message(self._thread.agent, await answers.get(), answers=True))
         return messages
-
-    async def _send(
-        self, to: list[str], kind: Kind, payload: object, metadata: Mapping[str, Any]
-    ) -> list[ChannelMessage]:
-        return [
-            to_channel_message(self._thread.agent, message)
-            for message in await self._write_messages(to, kind, payload, metadata, None)
-        ]
 
     async def _write_messages(
         self,

@@ -145,7 +145,7 @@ class MailboxWorkplace:
         body = body_of(kind, payload)
         self._attempted.add(claimed.file)
         try:
-            mailbox.reply(request, body, kind=kind)
+            mailbox.reply(request, body, kind=kind, keep_open=True)  # `finish` closes it
         except InboxFull as error:
             raise Conflict(f"the answer to {request.sender} was not delivered: {error}") from None
 

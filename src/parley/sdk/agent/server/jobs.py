@@ -49,8 +49,8 @@ class ClaimedJobs:
         self._leases: dict[str, JobLease] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    async def claim(self, most: int) -> list[tuple[ClaimedJob, JobLease]]:
-        """Wait for jobs; none when none came for a while."""
+    async def claim(self, most: int, intent_id: str | None = None) -> list[tuple[ClaimedJob, JobLease]]:
+        """Wait for jobs, of one intent or of all; none when none came for a while."""
         plan = self._plan
         sent = _now()
         jobs = await self._client.claim_jobs(
@@ -61,6 +61,7 @@ class ClaimedJobs:
             shared=plan.shared,
             start=plan.start if plan.shared else None,
             process=self._process,
+            intent_id=intent_id,
         )
         return [(job, self._hold(job, sent)) for job in jobs]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections import OrderedDict
 from contextlib import aclosing, suppress
 from functools import partial
 from hashlib import sha256
@@ -14,15 +13,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from parley.domain.errors.errors import Forbidden, Invalid, NotFound, ParleyError, Stale
-from parley.domain.errors.team import AgentGone, BookmarkTaken, Gone
-from parley.sdk.agent.channels import ServerChannels, ServerQuestions, with_trace
+from parley.domain.errors.errors import Invalid, NotFound, ParleyError, Stale
+from parley.domain.errors.team import AgentGone, BookmarkTaken
+from parley.sdk.agent.channels import ServerChannels
 from parley.sdk.agent.logs import log_event
 from parley.sdk.agent.process import process_name
 from parley.sdk.agent.server.answered import AnsweredRequests
 from parley.sdk.agent.server.jobs import ClaimedJobs, is_queued
+from parley.sdk.agent.server.names import HIDDEN, RecordNames
 from parley.sdk.agent.server.progress import Mark, Progress
+from parley.sdk.agent.server.questions import ServerQuestions
 from parley.sdk.agent.workplace import Arrival, IntentScope
+from parley.sdk.protocol.context import with_trace
 from parley.sdk.protocol.event_stream import StreamEvent
 from parley.sdk.protocol.flow import encoded
 from parley.sdk.protocol.refusal import is_temporary
@@ -43,8 +45,6 @@ _DEFAULT_BOOKMARK = "default"
 _SYSTEM = "system"
 _ASSIGNMENT_FAILED = "assignment_failed"
 _SDK_ASSIGNMENT_FAILED = "failure_recorded"
-_NAME_CACHE_SIZE = 1_000
-_PAGE = 1_000
 _HEARTBEAT_SECONDS = 20.0
 _RETRY_SECONDS = 0.5
 _REFUSED_SECONDS = 5.0
@@ -56,8 +56,6 @@ _SAVE_SECONDS = 0.02
 _LAZY_SECONDS = 1.0
 # After this many idle rounds, check whether another process has taken over the bookmark.
 _IDLE_ROUNDS_BEFORE_CHECK = 2
-# The thing is gone, or no longer visible to this agent.
-_HIDDEN = (NotFound, Forbidden, Gone)
 _LOG_TEXTS = {
     "agent_waits_for_server": "waits for its server",
     "agent_lookup_late": "waits for the server to look up an event",
@@ -85,7 +83,8 @@ class ServerWorkplace:
         self._own = client.as_agent(plan.name, patience=_PATIENCE_SECONDS)
         self._starting = client.as_agent(plan.name, patience=0)
         self.questions = ServerQuestions()
-        self.channels = ServerChannels(self.client, self.questions)
+        self.client.connection.question_observer = self.questions
+        self.channels = ServerChannels(self.client)
         self._plan = plan
         self._scope = scope
         self._progress = Progress(Mark(0))
@@ -93,10 +92,7 @@ class ServerWorkplace:
         # Requests up to the head may have been answered by an earlier process.
         self._head = 0
         self._holder = ""
-        # Of channels and intents, by their ids.
-        self._names: OrderedDict[str, str] = OrderedDict()
-        # Whether messages come with the titles of their intents.
-        self._titles = titles
+        self._names = RecordNames(self._own, titles=titles)
         self._answered_before = AnsweredRequests(self._own, plan.name)
         self._unsaved = asyncio.Event()
         # What need not be saved at once: requests that were answered, which is seen in their channel after a restart;
@@ -239,50 +235,26 @@ class ServerWorkplace:
             return None
         try:
             return Arrival(position, intent=await self._own.get_intent(document["intent_id"]))
-        except _HIDDEN:
+        except HIDDEN:
             return None
 
     async def _message_arrival(self, data: str, position: int) -> Arrival | None:
         message = msgspec.json.decode(data, type=ChannelMessage)
         if self._scope is not None and message.intent_id != self._scope.intent_id:
             return None
-        message = await self._with_names(message)
+        message = await self._names.added_to(message)
         event = message.payload.get("event") if message.sender == _SYSTEM else ""
         if event == "request_withdrawn":
             return Arrival(position, withdrawn=str(message.payload["request_id"]))
         if event == "approval_decided":
             try:
                 return Arrival(position, approval=await self._own.get_approval(str(message.payload["approval_id"])))
-            except _HIDDEN:
+            except HIDDEN:
                 return None
         is_old = message.message_type == "request" and position <= self._head and not is_queued(message)
         if is_old and await self._answered_before.has(message):
             return None
         return Arrival(position, message)
-
-    async def _with_names(self, message: ChannelMessage) -> ChannelMessage:
-        """The message with the name of its channel, and the title of its intent where a handler asks for it."""
-        channel_id, intent_id = message.channel_id, message.intent_id
-        channel = await self._name_of(channel_id, lambda: self._fetch_name(channel_id))
-        intent = await self._name_of(intent_id, lambda: self._fetch_title(intent_id)) if self._titles else ""
-        return msgspec.structs.replace(message, channel=channel, intent=intent)
-
-    async def _fetch_name(self, channel_id: str) -> str:
-        return (await self._own.get_channel(channel_id)).name
-
-    async def _fetch_title(self, intent_id: str) -> str:
-        return (await self._own.get_intent(intent_id)).title
-
-    async def _name_of(self, record_id: str, fetch: Callable[[], Awaitable[str]]) -> str:
-        """The name of a channel or intent, looked up once; empty when it is gone."""
-        if record_id not in self._names:
-            try:
-                self._names[record_id] = await fetch()
-            except _HIDDEN:
-                return ""
-            if len(self._names) > _NAME_CACHE_SIZE:
-                self._names.popitem(last=False)
-        return self._names[record_id]
 
     async def answer(
         self, message: ChannelMessage, payload: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
@@ -348,10 +320,8 @@ class ServerWorkplace:
 
     async def claim(self, most: int) -> list[Arrival] | None:
         """Jobs for the roles of the agent, and its own mail where that is shared; None of a server without queues."""
-        if self._scope is not None:  # a queue may hold work of any intent
-            return None
         try:
-            claimed = await self.jobs.claim(most)
+            claimed = await self.jobs.claim(most, self._scope.intent_id if self._scope is not None else None)
         except NotFound:
             return None
         except ParleyError as error:
@@ -465,15 +435,18 @@ class ServerWorkplace:
 
     async def announce_stopping(self) -> None:
         """Set the status in the registry; a failure is only logged. Not where others of the same name may go on."""
+        await self._announce("draining")
+
+    async def _announce(self, status: str) -> None:
         if self._scope is not None or self._plan.shared:
             return
         try:
-            await self._own.set_agent_status(self._plan.name, "draining")
+            await self._own.set_agent_status(self._plan.name, status)
         except ParleyError as error:
             self._log_warning("agent_drain_unheard", error)
 
     async def close(self) -> None:
-        """Give claimed jobs back, and save the bookmark a last time."""
+        """Give claimed jobs back, save the bookmark a last time, and say that the agent has stopped."""
         await self.jobs.release_all()
         if self._taken_over or self._plan.shared:
             return
@@ -486,6 +459,7 @@ class ServerWorkplace:
             return  # another process has it, and was not noticed before
         except ParleyError as error:
             self._log_warning("agent_bookmark_lost", error)
+        await self._announce("stopped")
 
     def _log_warning(self, action: str, error: ParleyError) -> None:
         log_event(_log, self._plan.name, action, _LOG_TEXTS[action], str(error))

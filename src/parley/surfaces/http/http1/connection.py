@@ -22,6 +22,7 @@ from parley.surfaces.http.http1.message import (
     NO_BODY,
     Framing,
     HeadReader,
+    PendingResponse,
     Refused,
     Request,
     Response,
@@ -118,12 +119,13 @@ class Connection(asyncio.Protocol):
                         self._await_head(data[start:])
                         break
                     self._seen = 0
-                    self._request, self._framing = self._reader.read(data[start:end])
-                    start = end + self._framing.length
-                    if self._framing is NO_BODY:
+                    request, framing = self._reader.read(data[start:end])
+                    self._request, self._framing = request, framing
+                    start = end + framing.length
+                    if framing is NO_BODY:
                         whole = True
-                    elif not self._framing.chunked and start <= len(data):
-                        self._request.body, whole = data[end:start], True
+                    elif not framing.chunked and start <= len(data):
+                        request.body, whole = data[end:start], True
                     else:
                         (data, whole), start = self._begin_body(data[end:]), 0
                 if whole:
@@ -144,7 +146,9 @@ class Connection(asyncio.Protocol):
         if self._phase >= _CLOSING:
             return False
         self._ended = True
-        waits = self._phase == _BUSY or (self._stream.ends if self._stream else self._phase < _BUSY and self._choked)
+        waits = self._stream.ends if self._stream else self._phase < _BUSY and self._choked
+        if self._phase == _BUSY:
+            waits = not self._request.ends_with_client
         if waits and self._transport.get_extra_info("sslcontext") is None:
             self._wait(self._shared.limits.half_closed_seconds)
             return True
@@ -309,17 +313,39 @@ class Connection(asyncio.Protocol):
         except Exception as error:  # noqa: BLE001  # the outermost frame
             self._fail(error)
             return
-        if type(result) is Response:
+        if isinstance(result, Response):
             self._answer(result)
             return
-        self._wait(shared.limits.half_closed_seconds if self._ended else inf)
+        self._until = inf
+        if self._ended:
+            self._wait(shared.limits.half_closed_seconds)
+        if type(result) is PendingResponse:
+            result.then(self._receive)
+        else:
+            self._begin_task(cast("Awaitable[object]", result))
+
+    def _receive(self, result: Response | Awaitable[Response] | Exception) -> None:
+        """What a `PendingResponse` gives. The client may be gone."""
+        if isinstance(result, Response):
+            self._answer(result)
+        elif isinstance(result, Exception):
+            self._fail(result)
+        else:
+            self._begin_task(result)
+            return
+        if self._phase < _BUSY and (self._received or self._paused or self._ended):
+            self.data_received(b"")
+
+    def _begin_task(self, result: Awaitable[object]) -> None:
         try:
-            task = self._task = asyncio.ensure_future(cast("Awaitable[object]", result), loop=shared.loop)
+            task = self._task = asyncio.ensure_future(result, loop=self._shared.loop)
         except TypeError as error:
             self._fail(error)
             return
-        shared.hold_task(task)
+        self._shared.hold_task(task)
         task.add_done_callback(self._handled)
+        if self._phase != _BUSY:
+            self._cancel()
 
     def _handled(self, task: asyncio.Future[object]) -> None:
         self._task = None
@@ -346,7 +372,7 @@ class Connection(asyncio.Protocol):
         # HTTP/1.0 knows no chunks: there a stream ends with the connection.
         keep = framing.keep_alive and not shared.leaving and not (streams and framing.old)
         try:
-            connection = framing.connection(keep=keep)
+            connection = b"" if keep and not framing.old else framing.connection(keep=keep)
             data = render(response, shared.common, connection, headers_only=headers_only, chunked=not framing.old)
         except Exception as error:  # noqa: BLE001  # the outermost frame; nothing has been sent yet
             self._discard(stream)

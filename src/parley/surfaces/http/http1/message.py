@@ -5,11 +5,12 @@ decides where a request ends (Content-Length, Transfer-Encoding) is read here an
 opinion can be smuggled in.
 """
 
+import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import httptools
@@ -37,7 +38,18 @@ class HttpLimits(NamedTuple):
 
 
 class Request:
-    __slots__ = ("body", "headers", "known", "method", "path", "peer", "query", "raw_path")
+    __slots__ = (
+        "body",
+        "ends_with_client",
+        "headers",
+        "known",
+        "method",
+        "path",
+        "peer",
+        "query",
+        "raw_path",
+        "resolved",
+    )
 
     def __init__(
         self,
@@ -56,8 +68,12 @@ class Request:
         self.headers = {} if headers is None else headers
         self.body = body
         self.peer = peer
+        # Set by the handler: what follows from the head alone. The next request with the same head has it, too.
+        self.resolved: Any = None
         # Set by the handler: it came with a valid key.
         self.known = False
+        # Set by the handler: what it answers is lost without its client, so it ends as soon as that stops sending.
+        self.ends_with_client = False
 
     def header(self, name: bytes) -> str:
         """The value of the field with this lower-case name; empty if there is none."""
@@ -90,9 +106,50 @@ class Response:
         self.stream = stream
 
 
-# A plain function that answers at once is the fast path: no task is made for it. A coroutine becomes a task, which is
-# cancelled when its client goes away; what must not be torn (a commit) belongs under asyncio.shield.
-Handler = Callable[[Request], Response | Awaitable[Response]]
+class CachedResponse(Response):
+    """A file, not JSON, that never changes at its address: every cache may keep it for a year."""
+
+    __slots__ = ()
+
+
+class PendingResponse:
+    """A response that is given later, by a callback in the event loop: no task is made for it.
+
+    What is given is the response, or an awaitable of it when it turns out to need a task after all, or an error. The
+    client may be gone by then; what was begun is finished, and its response dropped.
+    """
+
+    __slots__ = ("_given", "_receive")
+
+    def __init__(self) -> None:
+        self._given: Response | Awaitable[Response] | Exception | None = None
+        self._receive: Callable[[Response | Awaitable[Response] | Exception], None] | None = None
+
+    def give(self, result: Response | Awaitable[Response] | Exception) -> None:
+        """Give the result, once."""
+        self._given = result
+        if self._receive is not None:
+            self._receive(result)
+
+    def then(self, receive: Callable[[Response | Awaitable[Response] | Exception], None]) -> None:
+        """Call `receive` with the result."""
+        self._receive = receive
+        if self._given is not None:
+            asyncio.get_running_loop().call_soon(receive, self._given)
+
+    def __await__(self) -> Generator[Any, Any, Response]:
+        given: asyncio.Future[Response | Awaitable[Response] | Exception] = asyncio.get_running_loop().create_future()
+        self.then(given.set_result)
+        result = yield from given.__await__()
+        if isinstance(result, Exception):
+            raise result
+        return result if isinstance(result, Response) else (yield from result.__await__())
+
+
+# A plain function that answers at once is the fast path: no task is made for it, nor for a `PendingResponse`. A
+# coroutine becomes a task, which is cancelled when its client goes away; what must not be torn (a commit) belongs under
+# asyncio.shield.
+Handler = Callable[[Request], Response | PendingResponse | Awaitable[Response]]
 Problem = Callable[[int, str, str], Response]
 # Asked before the body of a request is read, unless it came with the head: None to read it, or the answer to give.
 Admit = Callable[[Request], Response | Awaitable[Response | None] | None]
@@ -178,6 +235,10 @@ def check_partial_head(received: bytes, checked: int, limits: HttpLimits) -> Non
         raise headers_too_large(limits)
 
 
+# Method, path, path as it came, query, headers, body and peer.
+_RequestFields = tuple[str, str, bytes, str, dict[bytes, bytes], bytes, str]
+
+
 class HeadReader:
     """Reads the heads of one connection."""
 
@@ -188,7 +249,7 @@ class HeadReader:
         self._peer = peer
         self._host = b""
         # The head before and what it meant: most clients say the same again and again.
-        self._last: tuple[bytes, Request, Framing] | None = None
+        self._last: tuple[bytes, Request, Framing, _RequestFields] | None = None
         self._headers: dict[bytes, bytes] = {}
         self._twice = b""
         # Used again only after a request without a body: what a parser thinks of bodies must never matter.
@@ -202,11 +263,10 @@ class HeadReader:
         """The request in `head`, which ends with its empty line. Its body is still to come."""
         last = self._last
         if last is not None and last[0] == head:
-            previous = last[1]
-            repeated = Request(
-                previous.method, previous.path, previous.raw_path, previous.query, previous.headers, b"", self._peer
-            )
-            return repeated, last[2]
+            _, previous, framing, fields = last
+            repeated = Request(*fields)
+            repeated.resolved = previous.resolved
+            return repeated, framing
         limits = self._limits
         line = head.find(b"\r\n")
         parts = head[:line].split(b" ")
@@ -237,8 +297,9 @@ class HeadReader:
         else:
             raw_path, _, search = target.partition(b"?")
             path, query = raw_path.decode("ascii"), search.decode("ascii")
-        request = Request(method.decode("ascii"), path, raw_path, query, headers, b"", self._peer)
-        self._last = (head, request, framing)
+        fields = (method.decode("ascii"), path, raw_path, query, headers, b"", self._peer)
+        request = Request(*fields)
+        self._last = (head, request, framing, fields)
         return request, framing
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -386,11 +447,15 @@ CLOSE: Final = b"Connection: close\r\n"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
+_NO_STORE = b"Cache-Control: no-store\r\n"
+_IMMUTABLE = b"Cache-Control: public, max-age=31536000, immutable\r\n"
+
+
 def common_fields(seconds: float) -> bytes:
     """The fields of every response at this moment (seconds since 1970)."""
     at = datetime.fromtimestamp(int(seconds), UTC)
     date = f"{_DAYS[at.weekday()]}, {at.day:02} {_MONTHS[at.month - 1]} {at.year:04} {at:%H:%M:%S} GMT"
-    return f"Date: {date}\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n".encode()
+    return f"Date: {date}\r\nX-Content-Type-Options: nosniff\r\n".encode() + _NO_STORE
 
 
 def has_body(response: Response) -> bool:
@@ -406,8 +471,11 @@ def render(response: Response, common: bytes, connection: bytes, *, headers_only
     line = _STATUS_LINES.get(response.status)
     if line is None:
         raise ValueError("the status is not one of an answer")
-    if kind != b"application/json" and _UNSAFE_VALUE.search(kind):
-        raise ValueError("the content type is not one line")
+    if kind != b"application/json":
+        if _UNSAFE_VALUE.search(kind):
+            raise ValueError("the content type is not one line")
+        if type(response) is CachedResponse:
+            common = common.replace(_NO_STORE, _IMMUTABLE)
     if response.headers:
         connection += _given_fields(response.headers)
     if response.status in _BODILESS:

@@ -68,14 +68,6 @@ async def request(call: Call) -> Response:
     return json(201, access_request_of(access_request))
 
 
-async def _request_again(call: Call, request_id: str) -> Response:
-    caller = await call.speaker(call.body.principal_id)
-    for access_request in await access_lists.requests(call.team, caller, call.params["intent_id"]):
-        if access_request.id == request_id:
-            return json(201, access_request_of(access_request))
-    raise NotFound.no_such("request")
-
-
 async def requests(call: Call) -> Response:
     access_requests = await access_lists.requests(call.team, call.caller, call.params["intent_id"])
     return json(200, AccessRequestList([access_request_of(request) for request in access_requests]))
@@ -135,7 +127,7 @@ ROUTES = (
         {201: AccessRequest},
         body=AccessRequestIn,
         headers=_TRACED,
-        again=_request_again,
+        written=access_request_of,
     ),
     Route("GET", _REQUESTS, requests, "List access requests", _TAG, {200: AccessRequestList}),
     Route(
@@ -148,6 +140,7 @@ ROUTES = (
         body=ApproveIn,
         body_optional=True,
         headers=_TRACED,
+        written=access_request_of,
     ),
     Route(
         "POST",
@@ -159,5 +152,6 @@ ROUTES = (
         body=DenyIn,
         body_optional=True,
         headers=_TRACED,
+        written=access_request_of,
     ),
 )

@@ -11,9 +11,9 @@ from parley.app.team.directory.agents import AgentFilter
 from parley.domain.agents.agent import AgentDraft
 from parley.domain.directory.callers import AgentStatus
 from parley.domain.errors.errors import Invalid, Problem
-from parley.domain.times import stamp
+from parley.domain.times import from_stamp, stamp
 from parley.surfaces.http.listing import encoded, json_list
-from parley.surfaces.http.route import Call, Param, Route, etag, json
+from parley.surfaces.http.route import EVERYBODY, READ_BY_ALL, Call, Param, Route, etag, json
 from parley.wire.api import agents as registry
 from parley.wire.api.agents import AgentIn, AgentStatusIn, HeartbeatIn
 from parley.wire.api.records.directory import AgentInfo, Heartbeat
@@ -21,6 +21,7 @@ from parley.wire.api.records.record import fill_record
 
 if TYPE_CHECKING:
     from parley.app.team.directory.agents import AgentWithStatus
+    from parley.domain.agents.agent import AgentRecord
     from parley.surfaces.http.http1.message import Response
 
 
@@ -80,21 +81,24 @@ def _status(text: str) -> AgentStatus | None:
 async def heartbeat(call: Call) -> Response:
     body: HeartbeatIn = call.body
     agent = await agents.heartbeat(call.team, call.caller, call.params["agent_id"], body.current_load)
-    now = call.team.now()
-    answer = fill_record(
-        Heartbeat,
-        status="ok",
-        agent_status=agent.status,
-        server_timestamp=stamp(now),
-        next_heartbeat_at=stamp(now + timedelta(seconds=agent.record.heartbeats.interval_seconds)),
+    return json(200, _heartbeat(agent.record))
+
+
+def _heartbeat(record: AgentRecord) -> Heartbeat:
+    """The answer to the heartbeat that a record has just got."""
+    at = record.last_heartbeat_at
+    following = from_stamp(at) + timedelta(seconds=record.heartbeats.interval_seconds)
+    return fill_record(
+        Heartbeat, status="ok", agent_status=record.status, server_timestamp=at, next_heartbeat_at=stamp(following)
     )
-    return json(200, answer)
 
 
 async def change_status(call: Call) -> Response:
     body: AgentStatusIn = call.body
-    status = AgentStatus(body.status)
-    return await _response(call, await agents.change_status(call.team, call.caller, call.params["agent_id"], status))
+    which = (call.team, call.caller, call.params["agent_id"])
+    if body.status == "stopped":
+        return await _response(call, await agents.stop(*which))
+    return await _response(call, await agents.change_status(*which, AgentStatus(body.status)))
 
 
 async def deregister(call: Call) -> Response:
@@ -124,9 +128,16 @@ ROUTES = (
         body=AgentIn,
         again=_register_again,
     ),
-    Route("GET", "/agents", list_page, "List agents", _TAG, {200: list[AgentInfo]}, query=_FILTERS),
+    Route("GET", "/agents", list_page, "List agents", _TAG, {200: list[AgentInfo]}, scope=READ_BY_ALL, query=_FILTERS),
     Route(
-        "GET", "/agents/{agent_id}/record", get, "Get an agent's record", _TAG, {200: AgentInfo}, while_suspended=True
+        "GET",
+        "/agents/{agent_id}/record",
+        get,
+        "Get an agent's record",
+        _TAG,
+        {200: AgentInfo},
+        scope=EVERYBODY,
+        while_suspended=True,
     ),
     Route(
         "POST",
@@ -137,13 +148,14 @@ ROUTES = (
         {200: Heartbeat},
         body=HeartbeatIn,
         body_optional=True,
+        written=_heartbeat,
         refusals=(410,),
     ),
     Route(
         "PATCH",
         "/agents/{agent_id}/status",
         change_status,
-        "Set an agent active or draining, or deregister it",
+        "Set an agent active, draining or stopped, or deregister it",
         _TAG,
         {200: AgentInfo},
         body=AgentStatusIn,

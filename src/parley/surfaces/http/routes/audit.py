@@ -14,7 +14,7 @@ from parley.app.team.audit.reading import Filters
 from parley.domain.audit.checkpoint import key_id
 from parley.domain.errors.errors import NotFound
 from parley.surfaces.http.http1.message import Response
-from parley.surfaces.http.route import ADMINS, EVERYBODY, Call, Param, Route, json
+from parley.surfaces.http.route import ADMINS, READ_BY_ALL, Call, Param, Route, json
 from parley.wire.api import audit as audit_api
 from parley.wire.api import intents as openintent
 from parley.wire.api.audit import ErasureIn
@@ -39,6 +39,7 @@ async def list_page(call: Call) -> Response:
         limit=call.whole("limit", 100, 1, call.team.limits.page),
         side=query.get("side", "") or query.get("agent", ""),
         exchange_id=query.get("exchange_id", ""),
+        message_id=query.get("message_id", ""),
         conversation_id=query.get("conversation_id", ""),
         action=query.get("action", ""),
         outcome=query.get("outcome", ""),
@@ -160,7 +161,7 @@ ROUTES = (
         "List audit entries in order; next and previous are the numbers to page from",
         _TAG,
         {200: AuditPage},
-        EVERYBODY,
+        READ_BY_ALL,
         query=(
             _AFTER,
             Param("before", "The newest entries before this number, instead of the oldest.", "integer", 0, _LARGEST),
@@ -168,6 +169,7 @@ ROUTES = (
             _SIDE,
             Param("agent", "The same as side."),
             Param("exchange_id", "Only entries of this exchange."),
+            Param("message_id", "Only entries about this message, while it is stored."),
             Param("conversation_id", "Only entries of this conversation."),
             Param("action", "Only entries with this action, for example agent_exchange."),
             Param("outcome", "Only entries with this outcome."),
@@ -181,7 +183,7 @@ ROUTES = (
         "Export the audit log as JSON lines, verifiable without the server",
         _TAG,
         {200: str},
-        EVERYBODY,
+        READ_BY_ALL,
         query=(_SIDE, *_PERIOD),
         content_type="application/jsonl",
     ),
@@ -192,7 +194,7 @@ ROUTES = (
         "List the signed checkpoints, with the public key that verifies them",
         _TAG,
         {200: AuditCheckpoints},
-        EVERYBODY,
+        READ_BY_ALL,
         query=(_AFTER, _LIMIT),
     ),
     Route(
@@ -202,7 +204,7 @@ ROUTES = (
         "Get the checkpoint over this number of entries, or the latest",
         _TAG,
         {200: AuditCheckpoint},
-        EVERYBODY,
+        READ_BY_ALL,
     ),
     Route(
         "GET",
@@ -211,7 +213,7 @@ ROUTES = (
         "Prove that an entry, by id or number, is covered by a signed checkpoint",
         _TAG,
         {200: AuditProof},
-        EVERYBODY,
+        READ_BY_ALL,
         refusals=(409,),
     ),
     Route(

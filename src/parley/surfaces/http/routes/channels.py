@@ -9,11 +9,17 @@ from msgspec import UNSET
 from parley.app.team.channels import channels
 from parley.app.team.channels.channels import ChannelChange, ChannelDraft
 from parley.app.team.channels.venues import direct_with
+from parley.domain.channel.channel import ChannelStatus
 from parley.domain.channel.direct import direct_pair
-from parley.surfaces.http.route import EVERYBODY, Call, Route, json
+from parley.domain.errors.errors import Invalid, Problem
+from parley.domain.errors.team import BadCursor
+from parley.domain.names import is_name
+from parley.domain.store.changes import ChannelQuery
+from parley.domain.times import parse_time, stamp
+from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
 from parley.wire.api import channels as rfc0021
 from parley.wire.api.channels import ChannelIn, ChannelPatch
-from parley.wire.api.records.channels import Channel, DirectChannel
+from parley.wire.api.records.channels import Channel, DirectChannel, RecentChannel
 
 if TYPE_CHECKING:
     from parley.app.team.channels.channels import ChannelWithTally
@@ -33,13 +39,48 @@ async def create(call: Call) -> Response:
         rfc0021.options_of(body.options),
         body.task_id or "",
     )
-    shown = await channels.create(call.team, await call.speaker(body.created_by), call.params["intent_id"], draft)
+    caller, meant_for = await call.speaker(body.created_by), call.query.get("for", "")
+    shown = await channels.create(call.team, caller, call.params["intent_id"], draft, meant_for)
     return json(201, _channel(shown))
 
 
 async def list_page(call: Call) -> Response:
     page = await channels.list_all(call.team, call.caller, call.params["intent_id"])
     return json(200, [_channel(shown) for shown in page])
+
+
+async def list_recent(call: Call) -> Response:
+    query = call.query
+    member = query.get("member", "")
+    if member and not is_name(member):
+        raise Invalid.because([Problem("bad_name", "member", "is no agent name")])
+    moment = rfc0021.moment(query.get("active_since") or None, "active_since")
+    wanted = ChannelQuery(
+        intent_id=query.get("intent_id", ""),
+        member=member,
+        status=call.choice("status", "", *ChannelStatus),
+        active_since=stamp(moment) if moment is not None else "",
+        before=_place_of(query.get("before", "")),
+        limit=call.whole("limit", 50, 1, _MOST_RECENT),
+    )
+    page = await channels.list_page(call.team, call.caller, wanted)
+    documents = [rfc0021.recent_channel_of(shown.channel, shown.tally, last) for shown, last in page.channels]
+    headers = ((b"X-Next-Cursor", "/".join(page.end).encode()),) if page.end[0] else ()
+    return json(200, documents, headers)
+
+
+def _place_of(cursor: str) -> tuple[str, str]:
+    """The place of a cursor of this list: a moment and the id of a channel."""
+    if not cursor:
+        return "", ""
+    moment, slash, channel_id = cursor.partition("/")
+    try:
+        place = stamp(parse_time(moment.replace(" ", "+"))), channel_id
+    except Invalid:
+        place = "", ""
+    if not slash or not place[0]:
+        raise BadCursor("before is no X-Next-Cursor of this list")
+    return place
 
 
 async def get(call: Call) -> Response:
@@ -84,6 +125,8 @@ async def get_direct(call: Call) -> Response:
 
 
 _TAG = "channels"
+# Each comes with its newest message, which is looked for by itself.
+_MOST_RECENT = 200
 ROUTES = (
     Route(
         "POST",
@@ -93,6 +136,9 @@ ROUTES = (
         _TAG,
         {201: Channel},
         body=ChannelIn,
+        query=(
+            Param("for", "An agent, role:ROLE or any:ROLE: refuse with no_responders if a request to it would be."),
+        ),
         again=_create_again,
     ),
     Route(
@@ -102,6 +148,23 @@ ROUTES = (
         "List channels on an intent",
         _TAG,
         {200: list[Channel]},
+        scope=EVERYBODY,
+    ),
+    Route(
+        "GET",
+        "/channels",
+        list_recent,
+        "List the channels that you can read, in all intents, last active first",
+        _TAG,
+        {200: list[RecentChannel]},
+        query=(
+            Param("intent_id", "Only channels on this intent."),
+            Param("member", "Only channels that list this agent as a member."),
+            Param("status", "Only channels with this status.", choices=tuple(ChannelStatus)),
+            Param("active_since", "Only channels with a message, or created, since this time."),
+            Param("before", "The X-Next-Cursor of the page before this one."),
+            Param("limit", "The maximum number of results; 50 by default.", "integer", 1, _MOST_RECENT),
+        ),
         scope=EVERYBODY,
     ),
     Route("GET", "/channels/{channel_id}", get, "Get channel details", _TAG, {200: Channel}, scope=EVERYBODY),
@@ -122,6 +185,8 @@ ROUTES = (
         _TAG,
         {200: DirectChannel},
         scope=EVERYBODY,
+        # It follows from the two names. A suspended agent that cannot ask for it sends no message to record.
+        while_suspended=True,
     ),
     Route("DELETE", "/channels/{channel_id}", delete, "Close and delete a channel", _TAG, {200: dict[str, str]}),
 )

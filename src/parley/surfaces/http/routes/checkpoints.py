@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from parley.app.team.intents import checkpoints
 from parley.domain.errors.errors import Invalid, Problem
-from parley.surfaces.http.route import ADMINS, Call, Param, Route, json
+from parley.surfaces.http.route import ADMINS, READ_BY_AGENTS, Call, Param, Route, json
 from parley.wire.api.events import CheckpointIn, checkpoint_of
 from parley.wire.api.records.intents import Checkpoint, Consistency, EventProof, ProofStep
 from parley.wire.proofs.event_log import Chain
@@ -89,8 +89,11 @@ ROUTES = (
             Param("intent_id", "Only checkpoints of this intent."),
             Param("scope", "What the checkpoints cover.", choices=("intent",)),
         ),
+        scope=READ_BY_AGENTS,
     ),
-    Route("GET", "/checkpoints/{checkpoint_id}", get, "Get a checkpoint", _TAG, {200: Checkpoint}),
+    Route(
+        "GET", "/checkpoints/{checkpoint_id}", get, "Get a checkpoint", _TAG, {200: Checkpoint}, scope=READ_BY_AGENTS
+    ),
     Route(
         "GET",
         "/checkpoints/{checkpoint_id}/proof/{event_id}",
@@ -99,6 +102,7 @@ ROUTES = (
         _TAG,
         {200: EventProof},
         refusals=(409,),
+        scope=READ_BY_AGENTS,
     ),
     Route(
         "GET",
@@ -108,5 +112,6 @@ ROUTES = (
         _TAG,
         {200: Consistency},
         query=(Param("from_checkpoint", "The earlier checkpoint."), Param("to_checkpoint", "The later checkpoint.")),
+        scope=READ_BY_AGENTS,
     ),
 )

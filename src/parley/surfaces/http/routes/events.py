@@ -13,7 +13,7 @@ from parley.domain.errors.errors import Invalid, Problem
 from parley.surfaces.http.headers import TRACEPARENT, with_trace
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.listing import each, json_list
-from parley.surfaces.http.route import Call, Param, Route, json
+from parley.surfaces.http.route import READ_BY_AGENTS, Call, Param, Route, json
 from parley.wire.api import intents as openintent
 from parley.wire.api.events import EventIn, chain_check_of
 from parley.wire.api.records.intents import ChainCheck, Event
@@ -115,9 +115,18 @@ ROUTES = (
             Param("after", "Only events after this sequence number.", "integer", 0, 10**15),
             _LIMIT,
         ),
+        scope=READ_BY_AGENTS,
     ),
-    Route("GET", _EVENTS + "/verify", verify, "Verify the hash chain of an intent's log", _TAG, {200: ChainCheck}),
-    Route("GET", _EVENTS + "/{event_id}", get, "Get an event", _TAG, {200: Event}),
+    Route(
+        "GET",
+        _EVENTS + "/verify",
+        verify,
+        "Verify the hash chain of an intent's log",
+        _TAG,
+        {200: ChainCheck},
+        scope=READ_BY_AGENTS,
+    ),
+    Route("GET", _EVENTS + "/{event_id}", get, "Get an event", _TAG, {200: Event}, scope=READ_BY_AGENTS),
     Route(
         "GET",
         "/events",

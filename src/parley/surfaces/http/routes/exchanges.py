@@ -8,7 +8,7 @@ from parley.app.team.decisions import exchanges
 from parley.app.team.decisions.exchanges import ExchangeQuery
 from parley.domain.exchange.exchange import Outcome
 from parley.surfaces.http.listing import encoded, json_list
-from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
+from parley.surfaces.http.route import EVERYBODY, READ_BY_ALL, Call, Param, Route, json
 from parley.wire.api.approvals import CloseIn, exchange_of
 from parley.wire.api.records.rules import Exchange
 
@@ -54,7 +54,7 @@ ROUTES = (
         "List exchanges",
         _TAG,
         {200: list[Exchange]},
-        scope=EVERYBODY,
+        scope=READ_BY_ALL,
         query=(
             Param("outcome", "Only exchanges with this outcome.", choices=tuple(outcome.value for outcome in Outcome)),
             Param("agent", "Only exchanges of this agent."),
@@ -63,7 +63,7 @@ ROUTES = (
             Param("limit", "The maximum number of results.", "integer", 1, 1000),
         ),
     ),
-    Route("GET", "/exchanges/{exchange_id}", get, "Get an exchange", _TAG, {200: Exchange}, scope=EVERYBODY),
+    Route("GET", "/exchanges/{exchange_id}", get, "Get an exchange", _TAG, {200: Exchange}, scope=READ_BY_ALL),
     Route(
         "POST",
         "/exchanges/{exchange_id}/close",

@@ -15,6 +15,7 @@ from parley.wire.api.records.record import fill_record
 from parley.wire.proofs.event_log import canonical
 
 if TYPE_CHECKING:
+    from parley.domain.agents.identity import Challenge as StoredChallenge
     from parley.surfaces.http.http1.message import Response
 
 
@@ -28,10 +29,11 @@ async def register(call: Call) -> Response:
     expires_at = lenient_moment(body.key_expires_at, "key_expires_at")
     key = _key(body.public_key, "public_key")
     new_challenge = await identities.challenge(call.team, call.caller, call.params["agent_id"], key, expires_at)
-    answer = fill_record(
-        Challenge, agent_id=new_challenge.id, challenge=new_challenge.text, challenge_expires_at=new_challenge.ends_at
-    )
-    return json(200, answer)
+    return json(200, _challenge(new_challenge))
+
+
+def _challenge(stored: StoredChallenge) -> Challenge:
+    return fill_record(Challenge, agent_id=stored.id, challenge=stored.text, challenge_expires_at=stored.ends_at)
 
 
 async def get(call: Call) -> Response:
@@ -52,10 +54,6 @@ async def answer(call: Call) -> Response:
         identity.challenge_contents(body.challenge),
     )
     return json(201, identity.identity_of(new_identity))
-
-
-async def _answer_again(call: Call, agent_id: str) -> Response:
-    return json(201, identity.identity_of(await identities.get(call.team, call.caller, agent_id)))
 
 
 async def verify(call: Call) -> Response:
@@ -96,6 +94,7 @@ ROUTES = (
         _TAG,
         {200: Challenge},
         body=IdentityIn,
+        written=_challenge,
         refusals=(410,),
     ),
     Route("GET", _IDENTITY, get, "Get an agent's identity", _TAG, {200: Identity}),
@@ -107,10 +106,19 @@ ROUTES = (
         _TAG,
         {201: Identity},
         body=ChallengeIn,
-        again=_answer_again,
+        written=identity.identity_of,
     ),
     Route(
         "POST", _IDENTITY + "/verify", verify, "Verify an agent's signature", _TAG, {200: SignatureCheck}, body=VerifyIn
     ),
-    Route("POST", _IDENTITY + "/rotate", rotate, "Replace an agent's key", _TAG, {200: Identity}, body=RotateIn),
+    Route(
+        "POST",
+        _IDENTITY + "/rotate",
+        rotate,
+        "Replace an agent's key",
+        _TAG,
+        {200: Identity},
+        body=RotateIn,
+        written=identity.identity_of,
+    ),
 )

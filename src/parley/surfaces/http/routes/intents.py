@@ -12,7 +12,7 @@ from parley.domain.errors.errors import Invalid, NotFound, Problem
 from parley.surfaces.http.headers import IF_MATCH, TRACEPARENT, needed_version, with_trace
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.listing import encoded, json_list
-from parley.surfaces.http.route import Call, Param, Route, etag, json
+from parley.surfaces.http.route import EVERYBODY, READ_BY_ALL, Call, Param, Route, etag, json
 from parley.wire.api import intents as openintent
 from parley.wire.api.intents import AssignIn, IntentIn, IntentStatusIn, StateIn
 from parley.wire.api.records.intents import Assignment, Intent, IntentList
@@ -53,6 +53,7 @@ async def list_page(call: Call) -> Response:
         call.team,
         call.caller,
         status=IntentStatus(status) if status else None,
+        name=call.query.get("name", ""),
         limit=call.whole("limit", 50, 1, call.team.limits.page),
         offset=call.whole("offset", 0, 0, 1_000_000),
     )
@@ -61,14 +62,6 @@ async def list_page(call: Call) -> Response:
 
 async def get(call: Call) -> Response:
     return _response(200, await intents.get(call.team, call.caller, call.params["intent_id"]))
-
-
-async def _create_again(call: Call, intent_id: str) -> Response:
-    return _response(201, await intents.get(call.team, call.caller, intent_id))
-
-
-async def _change_again(call: Call, intent_id: str) -> Response:
-    return _response(200, await intents.get(call.team, call.caller, intent_id))
 
 
 async def patch(call: Call) -> Response:
@@ -128,7 +121,7 @@ ROUTES = (
         {201: Intent},
         body=IntentIn,
         headers=(TRACEPARENT,),
-        again=_create_again,
+        written=openintent.intent_of,
     ),
     Route(
         "GET",
@@ -139,11 +132,13 @@ ROUTES = (
         {200: IntentList},
         query=(
             Param("status", "Only intents with this status.", choices=_STATUSES),
+            Param("name", "Only intents with this title or id, or whose id ends with this text."),
             Param("limit", "The maximum number of results.", "integer", 1, 1000),
             Param("offset", "The number of results to skip.", "integer", 0, 1_000_000),
         ),
+        scope=READ_BY_ALL,
     ),
-    Route("GET", _INTENT, get, "Get an intent", _TAG, {200: Intent}),
+    Route("GET", _INTENT, get, "Get an intent", _TAG, {200: Intent}, scope=EVERYBODY),
     Route(
         "POST",
         _INTENT + "/state",
@@ -154,7 +149,7 @@ ROUTES = (
         body=StateIn,
         headers=_CHANGES,
         refusals=(428,),
-        again=_change_again,
+        written=openintent.intent_of,
     ),
     Route(
         "POST",
@@ -166,7 +161,7 @@ ROUTES = (
         body=IntentStatusIn,
         headers=_CHANGES,
         refusals=(428,),
-        again=_change_again,
+        written=openintent.intent_of,
     ),
     Route(
         "POST",
@@ -179,7 +174,15 @@ ROUTES = (
         headers=(TRACEPARENT,),
         again=_assign_again,
     ),
-    Route("GET", _INTENT + "/agents", assignments, "List assigned agents", _TAG, {200: list[Assignment]}),
+    Route(
+        "GET",
+        _INTENT + "/agents",
+        assignments,
+        "List assigned agents",
+        _TAG,
+        {200: list[Assignment]},
+        scope=EVERYBODY,
+    ),
     Route(
         "DELETE",
         _INTENT + "/agents/{agent_id}",

@@ -1,4 +1,4 @@
-"""Tenants and keys over HTTP: what an admin and the operator do."""
+"""Tenants and keys over HTTP: what an admin and the operator do, and who anybody is."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from parley.app.team.directory import keys
 from parley.app.team.directory.keys import KeyDraft
-from parley.surfaces.http.route import ADMINS, Call, Route, json
+from parley.surfaces.http.route import ADMINS, READ_BY_ALL, Call, Route, json
 from parley.wire.api import agents as registry
 from parley.wire.api.agents import KeyIn, TenantIn
 from parley.wire.api.channels import moment
-from parley.wire.api.records.directory import Key, NewKey, Tenant
+from parley.wire.api.records.directory import Key, KeyHolder, NewKey, Tenant
 
 if TYPE_CHECKING:
     from parley.surfaces.http.http1.message import Response
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 async def create_tenant(call: Call) -> Response:
     body: TenantIn = call.body
     return json(201, registry.tenant_of(await keys.create_tenant(call.team, call.caller, body.id, body.name)))
-
-
-async def _create_tenant_again(call: Call, tenant_id: str) -> Response:
-    return json(201, registry.tenant_of(await keys.get_tenant(call.team, call.caller, tenant_id)))
 
 
 async def tenants(call: Call) -> Response:
@@ -46,6 +42,12 @@ async def list_page(call: Call) -> Response:
     return json(200, [registry.key_of(key) for key in await keys.list_all(call.team, call.caller)])
 
 
+async def whoami(call: Call) -> Response:
+    use = await keys.describe_caller(call.team, call.caller)
+    holder = registry.key_holder_of(use.key, use.agent, use.roles, use.agents, is_approver=use.is_approver)
+    return json(200, holder)
+
+
 async def revoke(call: Call) -> Response:
     return json(200, registry.key_of(await keys.revoke(call.team, call.caller, call.params["key_id"])))
 
@@ -66,11 +68,12 @@ ROUTES = (
         {201: Tenant},
         scope=ADMINS,
         body=TenantIn,
-        again=_create_tenant_again,
+        written=registry.tenant_of,
     ),
     Route("GET", "/tenants", tenants, "List tenants", _TAG, {200: list[Tenant]}, scope=ADMINS),
     Route("POST", "/keys", create, "Create a key", _TAG, {201: NewKey}, scope=ADMINS, body=KeyIn, confidential=True),
     Route("GET", "/keys", list_page, "List the tenant's keys", _TAG, {200: list[Key]}, scope=ADMINS),
+    Route("GET", "/whoami", whoami, "Get whose key this request carries", _TAG, {200: KeyHolder}, scope=READ_BY_ALL),
     Route("DELETE", "/keys/{key_id}", revoke, "Revoke a key", _TAG, {200: Key}, scope=ADMINS),
     Route(
         "POST",

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from parley.app.team.channels import channels, posting, reading
+from parley.app.team.channels import asking, channels, posting, reading
 from parley.app.team.channels.posting import Held
 from parley.app.team.channels.reading import MessageFilter
 from parley.app.team.decisions import approvals
 from parley.app.team.directory.keys import check_key
+from parley.app.team.intents import intents
 from parley.domain.channel.post import PostState, status_of
-from parley.domain.directory.callers import QUEUE_PREFIX, ids_created
+from parley.domain.directory.callers import NO_TENANT, QUEUE_PREFIX, ids_created
 from parley.domain.errors.errors import Invalid, NotFound, Problem, Stale
 from parley.domain.errors.team import ImmutableField
 from parley.domain.exchange.approval import Approval
@@ -22,18 +23,19 @@ from parley.surfaces.entrance.proofs import check_named_proof, check_proof
 from parley.surfaces.entrance.validation import converted
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.listing import json_list
-from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
+from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, Submit, json
 from parley.wire.api import channels as rfc0021
 from parley.wire.api.approvals import held_of
 from parley.wire.api.channels import AskIn, BatchIn, MessageIn, MessagePatch, ReplyIn
-from parley.wire.api.records.channels import ChannelMessage
+from parley.wire.api.records.channels import ChannelMessage, Conversation
 from parley.wire.api.records.rules import HeldMessage
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Sequence
 
     from parley.app.team.channels.reading import MessagePage
-    from parley.domain.channel.post import Post
+    from parley.domain.channel.post import Post, PostDraft
+    from parley.domain.store.changes import Committed, TeamChanges
 
 _FIELDS = frozenset(ChannelMessage.__struct_fields__) - {"status", *ChannelMessage.may_be_absent}
 
@@ -43,6 +45,11 @@ async def created(call: Call, outcome: Post | Held) -> Response:
     if isinstance(outcome, Held):
         return await _held(call, outcome.approval)
     return Response(201, rfc0021.posted(outcome, outcome.state.value))
+
+
+def posted(_: Call, posts: tuple[Post, ...]) -> bytes:
+    """The body of the same response, from the messages of its commit."""
+    return rfc0021.posted(posts[0], posts[0].state.value)
 
 
 async def _held(call: Call, approval: Approval) -> Response:
@@ -72,7 +79,8 @@ async def _posted(call: Call, message_id: str) -> Post:
 
 
 async def _batch_again(call: Call, message_ids: str) -> Response:
-    return _batch_response([await _posted(call, message_id) for message_id in ids_created(message_ids)])
+    posts = [await _posted(call, message_id) for message_id in ids_created(message_ids)]
+    return Response(201, _batch_posted(call, posts))
 
 
 async def _sent_again(call: Call, message_id: str) -> Response:
@@ -81,7 +89,7 @@ async def _sent_again(call: Call, message_id: str) -> Response:
     if wait and not message_id.startswith("appr_"):
         return await _answer_response(
             call,
-            await posting.resume_ask(call.team, await call.speaker(body.sender), message_id, wait),
+            await asking.resume_ask(call.team, await call.speaker(body.sender), message_id, wait),
         )
     return await created_again(call, message_id)
 
@@ -90,7 +98,7 @@ async def _asked_again(call: Call, message_id: str) -> Response:
     body: AskIn = call.body
     if message_id.startswith("appr_"):
         return await created_again(call, message_id)
-    answer = await posting.resume_ask(call.team, await call.speaker(body.sender), message_id, body.timeout)
+    answer = await asking.resume_ask(call.team, await call.speaker(body.sender), message_id, body.timeout)
     return await _answer_response(call, answer)
 
 
@@ -108,12 +116,39 @@ async def send(call: Call) -> Response:
     channel_id = call.params["channel_id"]
     draft = rfc0021.draft_of(body, call.team.limits, call.request.header(b"traceparent"))
     await check_proof(call.team, caller, channel_id, body, draft)
-    if body.message_type is Pattern.REQUEST and call.flag("require_responders"):
-        draft = draft._replace(needs_responders=True)
+    draft = _with_patience(call, draft)
     wait = call.number("wait", 0, 0, call.team.limits.ask_seconds)
     if wait:
-        return await _answer_response(call, await posting.ask(call.team, caller, channel_id, draft, wait))
+        return await _answer_response(call, await asking.ask(call.team, caller, channel_id, draft, wait))
     return await created(call, await posting.post(call.team, caller, channel_id, draft))
+
+
+def _remembered_changes(call: Call) -> TeamChanges | None:
+    """What a message of a known sender writes, by what was decided about one like it before."""
+    body: MessageIn = call.body
+    team, caller = call.team, call.caller
+    if call.query or not caller.agent or (body.sender and body.sender != caller.agent):
+        return None
+    draft = rfc0021.draft_of(body, team.limits, call.request.header(b"traceparent"))
+    if draft.proof:
+        return None
+    changes = posting.remembered_changes(team, caller, call.params["channel_id"], draft)
+    if changes is None or team.store.is_current:
+        return changes
+    # Where other nodes write, too, the commit compares whether the caller is still who it was.
+    return changes._replace(keys_generation=team.store.generation(NO_TENANT))
+
+
+def _posted_response(committed: Committed) -> Response:
+    (post,) = committed.posts
+    return Response(201, rfc0021.posted(post, post.state._value_))
+
+
+def _with_patience(call: Call, draft: PostDraft) -> PostDraft:
+    """The draft with what the query says about waiting for somebody who could get it."""
+    if "wait_for_responders" not in call.query:
+        return draft
+    return draft._replace(wait_for_responders=call.flag("wait_for_responders"))
 
 
 async def send_by_name(call: Call) -> Response:
@@ -123,8 +158,10 @@ async def send_by_name(call: Call) -> Response:
         raise Invalid.because([Problem("bad_name", "name", "is no channel name")])
     caller = await call.speaker(body.sender)
     draft = rfc0021.draft_of(body, call.team.limits, call.request.header(b"traceparent"))
-    await check_named_proof(call.team, caller, call.params["intent_id"], name, body, draft)
-    return await created(call, await channels.post_by_name(call.team, caller, call.params["intent_id"], name, draft))
+    intent_id = await intents.find_id(call.team, caller, call.params["intent_id"])
+    await check_named_proof(call.team, caller, intent_id, name, body, draft)
+    draft = _with_patience(call, draft)
+    return await created(call, await channels.post_by_name(call.team, caller, intent_id, name, draft))
 
 
 async def send_batch(call: Call) -> Response:
@@ -139,12 +176,15 @@ async def send_batch(call: Call) -> Response:
     ]
     for message, draft in zip(body.messages, drafts, strict=True):
         await check_proof(call.team, caller, channel_id, message, draft)
-    posts = await posting.post_all(call.team, caller, channel_id, drafts)
-    return _batch_response(posts)
+    posts = await posting.post_all(call.team, caller, channel_id, [_with_patience(call, draft) for draft in drafts])
+    return Response(201, _batch_posted(call, posts))
 
 
-def _batch_response(posts: Iterable[Post]) -> Response:
-    return Response(201, b"[" + b",".join([rfc0021.posted(post, post.state.value) for post in posts]) + b"]")
+def _batch_posted(call: Call, posts: Sequence[Post]) -> bytes:
+    """The body of the response to a batch, whose messages are the first of their commit."""
+    body: BatchIn = call.body
+    messages = posts[: len(body.messages)]
+    return b"[" + b",".join([rfc0021.posted(post, post.state.value) for post in messages]) + b"]"
 
 
 async def ask(call: Call) -> Response:
@@ -152,10 +192,10 @@ async def ask(call: Call) -> Response:
     caller = await call.speaker(body.sender)
     message = MessageIn(body.payload, Pattern.REQUEST, body.sender, body.to, metadata=body.metadata)
     draft = rfc0021.draft_of(message, call.team.limits, call.request.header(b"traceparent"))
-    draft = draft._replace(needs_responders=not body.wait_for_responders)
+    draft = draft._replace(wait_for_responders=body.wait_for_responders)
     channel_id = call.params["channel_id"]
     await check_proof(call.team, caller, channel_id, message, draft)
-    return await _answer_response(call, await posting.ask(call.team, caller, channel_id, draft, body.timeout))
+    return await _answer_response(call, await asking.ask(call.team, caller, channel_id, draft, body.timeout))
 
 
 async def reply(call: Call) -> Response:
@@ -186,7 +226,12 @@ async def list_page(call: Call) -> Response:
         call.whole("limit", 0, 1, limits.page),
         call.number("wait", 0, 0, LONG_POLL_MAX_SECONDS),
         call.choice("on_evicted", "continue", "error") == "error",
+        newest=call.choice("order", "asc", "desc") == "desc" or bool(query.get("before")),
+        before=query.get("before", ""),
     )
+    if wanted.newest and (wanted.since or wanted.wait or query.get("order") == "asc"):
+        detail = "goes with the order desc, and without since and wait"
+        raise Invalid.because([Problem("invalid", "before" if wanted.before else "order", detail)])
     page = await reading.page(call.team, call.caller, call.params["channel_id"], wanted)
     await check_key(call.team, call.caller)  # the key may have been revoked during the wait
     headers: tuple[tuple[bytes, bytes], ...] = ()
@@ -208,6 +253,35 @@ async def _rendered(call: Call, page: MessagePage) -> AsyncIterator[bytes]:
             await check_key(call.team, call.caller)
             for message in messages:
                 yield rfc0021.message(message, call.team.at())
+
+
+async def list_conversations(call: Call) -> Response:
+    before = call.whole("before", 0, 0, 10**15 - 1)
+    page = await reading.list_conversations(call.team, call.caller, before, call.whole("limit", 50, 1, 200))
+    documents = [rfc0021.conversation_record(conversation.id, conversation.last) for conversation in page.conversations]
+    return json(200, documents, ((b"X-Next-Cursor", b"%d" % page.before),) if page.before else ())
+
+
+async def list_conversation(call: Call) -> Response:
+    query, conversation_id = call.query, call.params["conversation_id"]
+    newest = call.choice("order", "asc", "desc") == "desc" or bool(query.get("before"))
+    if newest and (query.get("since") or query.get("order") == "asc"):
+        detail = "goes with the order desc, and without since"
+        raise Invalid.because([Problem("invalid", "before" if query.get("before") else "order", detail)])
+    wanted = MessageFilter(
+        query.get("since", ""),
+        limit=call.whole("limit", 100, 1, call.team.limits.page),
+        newest=newest,
+        before=query.get("before", ""),
+    )
+    page = await reading.conversation_page(call.team, call.caller, conversation_id, wanted)
+    now = call.team.at()
+    rendered = [
+        rfc0021.posted(message.post, status_of(message.post, message.read_at, now), message.read_at, conversation_id)
+        for message in page.messages
+    ]
+    headers = ((b"X-Next-Cursor", page.last.encode()),) if page.last else ()
+    return Response(200, b"[" + b",".join(rendered) + b"]", headers=headers)
 
 
 async def get(call: Call) -> Response:
@@ -240,15 +314,19 @@ _SEARCH = (
     Param("q", "The text to search for, ignoring case."),
     Param("limit", "The maximum number of results.", "integer", 1, 1000),
 )
-_MESSAGES = "/channels/{channel_id}/messages"
+MESSAGES = "/channels/{channel_id}/messages"
+ASK = "/channels/{channel_id}/ask"
 _WAIT = Param("wait", "Wait up to this many seconds for the first answer, and return it.", "number", 0, 3600)
 _RESPONDERS = Param(
-    "require_responders", "Refuse a request that nobody could answer now, with no_responders.", "boolean"
+    "wait_for_responders",
+    "false: refuse with no_responders what nobody could get now. true: accept it and wait. Without it, a message to an"
+    " agent or role:ROLE may wait, and one to any:ROLE if the role was granted before.",
+    "boolean",
 )
 ROUTES = (
     Route(
         "POST",
-        _MESSAGES,
+        MESSAGES,
         send,
         "Send a message",
         _TAG,
@@ -256,20 +334,24 @@ ROUTES = (
         body=MessageIn,
         keyed=True,
         again=_sent_again,
+        posted=posted,
         query=(_WAIT, _RESPONDERS),
         refusals=(504,),
         scope=EVERYBODY,
         while_suspended=True,
+        submit=Submit(_remembered_changes, _posted_response),
     ),
     Route(
         "GET",
-        _MESSAGES,
+        MESSAGES,
         list_page,
         "List messages",
         _TAG,
         {200: list[ChannelMessage]},
         query=(
             Param("since", "A message id, a sequence number or a time: only messages after it."),
+            Param("before", "A message id or a sequence number: only messages before it, newest first."),
+            Param("order", "desc lists the newest messages first; the default is asc.", choices=("asc", "desc")),
             Param("to", "Only messages that this agent can see."),
             Param("limit", "The maximum number of results.", "integer", 1, 1000),
             Param("wait", "Wait up to this many seconds for a new message.", "number", 0, LONG_POLL_MAX_SECONDS),
@@ -280,10 +362,10 @@ ROUTES = (
         refusals=(410,),
         scope=EVERYBODY,
     ),
-    Route("GET", _MESSAGES + "/{message_id}", get, "Get a message", _TAG, {200: ChannelMessage}, scope=EVERYBODY),
+    Route("GET", MESSAGES + "/{message_id}", get, "Get a message", _TAG, {200: ChannelMessage}, scope=EVERYBODY),
     Route(
         "PATCH",
-        _MESSAGES + "/{message_id}",
+        MESSAGES + "/{message_id}",
         mark,
         "Mark a message as read",
         _TAG,
@@ -294,7 +376,7 @@ ROUTES = (
     ),
     Route(
         "POST",
-        _MESSAGES + "/{message_id}/reply",
+        MESSAGES + "/{message_id}/reply",
         reply,
         "Answer a request",
         _TAG,
@@ -302,6 +384,7 @@ ROUTES = (
         body=ReplyIn,
         keyed=True,
         again=created_again,
+        posted=posted,
         scope=EVERYBODY,
         while_suspended=True,
     ),
@@ -313,14 +396,17 @@ ROUTES = (
         _TAG,
         {201: list[ChannelMessage]},
         body=BatchIn,
+        query=(_RESPONDERS,),
         documents=100,
+        keyed=True,
         again=_batch_again,
+        posted=_batch_posted,
         scope=EVERYBODY,
         while_suspended=True,
     ),
     Route(
         "POST",
-        "/channels/{channel_id}/ask",
+        ASK,
         ask,
         "Send a request and wait for the answer",
         _TAG,
@@ -336,14 +422,45 @@ ROUTES = (
         "POST",
         "/intents/{intent_id}/channels/{name}/messages",
         send_by_name,
-        "Send a message to a channel by name; the channel is created if it does not exist",
+        "Send a message to a channel by name in an intent by id, title or `-` for the default one;"
+        " the channel is created if it does not exist",
         _TAG,
         {201: ChannelMessage, 202: HeldMessage},
         body=MessageIn,
+        query=(_RESPONDERS,),
         keyed=True,
         again=created_again,
+        posted=posted,
         scope=EVERYBODY,
         while_suspended=True,
+    ),
+    Route(
+        "GET",
+        "/conversations",
+        list_conversations,
+        "List conversations, last active first. A page may be short or empty: go on while there is an X-Next-Cursor",
+        _TAG,
+        {200: list[Conversation]},
+        query=(
+            Param("before", "The X-Next-Cursor of the page before this one.", "integer", 0),
+            Param("limit", "The maximum number of results; 50 by default.", "integer", 1, 200),
+        ),
+        scope=EVERYBODY,
+    ),
+    Route(
+        "GET",
+        "/conversations/{conversation_id}/messages",
+        list_conversation,
+        "List the messages of a conversation, in all channels",
+        _TAG,
+        {200: list[ChannelMessage]},
+        query=(
+            Param("since", "A message id: only messages after it."),
+            Param("before", "A message id: only messages before it, newest first."),
+            Param("order", "desc lists the newest messages first; the default is asc.", choices=("asc", "desc")),
+            Param("limit", "The maximum number of results; 100 by default.", "integer", 1, 1000),
+        ),
+        scope=EVERYBODY,
     ),
     Route(
         "GET",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from parley.app.team.rules import policies
 from parley.domain.rules.policy import Scope, document_name
-from parley.surfaces.http.route import ADMINS, EVERYBODY, Call, Param, Route, json
+from parley.surfaces.http.route import ADMINS, READ_BY_ADMINS, READ_BY_ALL, Call, Param, Route, json
 from parley.wire.api import policies as policy_json
 from parley.wire.api.policies import PolicyIn
 from parley.wire.api.records.rules import Policies, Policy, PolicyInForce, PolicyRevision
@@ -67,7 +67,7 @@ ROUTES = (
         "List the policies in force, and the policy files that are invalid",
         _TAG,
         {200: Policies},
-        scope=EVERYBODY,
+        scope=READ_BY_ALL,
         query=(_LABEL, _TEXTS),
     ),
     Route(
@@ -77,7 +77,7 @@ ROUTES = (
         "Get the effective policy of an agent, and where each value comes from",
         _TAG,
         {200: PolicyInForce},
-        scope=EVERYBODY,
+        scope=READ_BY_ALL,
         query=(_AGENT,),
     ),
     Route(
@@ -87,9 +87,9 @@ ROUTES = (
         "List the revisions of the policies, newest first",
         _TAG,
         {200: list[PolicyRevision]},
-        scope=ADMINS,
+        scope=READ_BY_ADMINS,
     ),
-    Route("GET", _ONE, get, "Get a policy", _TAG, {200: Policy}, scope=EVERYBODY),
+    Route("GET", _ONE, get, "Get a policy", _TAG, {200: Policy}, scope=READ_BY_ALL),
     Route("PUT", _ONE, put, "Put a policy into force", _TAG, {200: Policy}, scope=ADMINS, body=PolicyIn),
     Route("DELETE", _ONE, remove, "Take a policy out of force", _TAG, {200: Policies}, scope=ADMINS),
 )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from parley.app.team.queues.claims import ClaimedItem
+    from parley.domain.channel.job import Job as StoredJob
 
 
 def _claimed(items: Iterable[ClaimedItem]) -> Response:
@@ -26,7 +27,10 @@ def _claimed(items: Iterable[ClaimedItem]) -> Response:
 
 async def claim(call: Call) -> Response:
     body: ClaimIn = call.body
-    wish = ClaimWish(body.max, body.lease_seconds, body.wait, body.shared, body.start, body.process)
+    done = {job.id: job.lease for job in body.done}
+    wish = ClaimWish(
+        body.max, body.lease_seconds, body.wait, body.shared, body.start, body.process, body.intent_id, done
+    )
     return _claimed(await claims.claim(call.team, call.caller, call.params["agent_id"], wish))
 
 
@@ -45,17 +49,17 @@ async def change(call: Call) -> Response:
         job = await claims.fail(*which, body.error, body.retry_in)
     else:
         job = await claims.extend(*which, body.lease_seconds)
-    return json(200, fill_record(Job, job))
+    return json(200, _job(job))
+
+
+def _job(stored: StoredJob) -> Job:
+    return fill_record(Job, stored)
 
 
 async def report_dead(call: Call) -> Response:
     body: DeadLetterIn = call.body
     failure = (body.position, body.error, body.attempts)
-    return json(201, fill_record(Job, await dead.report(call.team, call.caller, call.params["agent_id"], *failure)))
-
-
-async def _reported_again(call: Call, created: str) -> Response:
-    return json(201, fill_record(Job, (await dead.get(call.team, call.caller, created)).job))
+    return json(201, _job(await dead.report(call.team, call.caller, call.params["agent_id"], *failure)))
 
 
 async def list_dead(call: Call) -> Response:
@@ -71,7 +75,7 @@ async def get_dead(call: Call) -> Response:
 
 
 async def retry_dead(call: Call) -> Response:
-    return json(200, fill_record(Job, await dead.retry(call.team, call.caller, call.params["job_id"])))
+    return json(200, _job(await dead.retry(call.team, call.caller, call.params["job_id"])))
 
 
 async def drop_dead(call: Call) -> Response:
@@ -100,6 +104,7 @@ ROUTES = (
         keyed=True,
         again=_claimed_again,
         unsaved=True,
+        ends_with_client=True,
     ),
     Route(
         "PATCH",
@@ -125,7 +130,9 @@ ROUTES = (
         ),
     ),
     Route("GET", _DEAD, get_dead, "Get a dead letter", _TAG, {200: DeadLetter}),
-    Route("POST", f"{_DEAD}/retry", retry_dead, "Put a dead letter back into its queue", _TAG, {200: Job}),
+    Route(
+        "POST", f"{_DEAD}/retry", retry_dead, "Put a dead letter back into its queue", _TAG, {200: Job}, written=_job
+    ),
     Route("DELETE", _DEAD, drop_dead, "Drop a dead letter", _TAG, {204: None}),
     Route(
         "POST",
@@ -135,6 +142,6 @@ ROUTES = (
         _TAG,
         {201: Job},
         body=DeadLetterIn,
-        again=_reported_again,
+        written=_job,
     ),
 )

@@ -1,23 +1,29 @@
-"""Requests over HTTP: where one stands, withdrawing it, and handing it on."""
+"""Requests over HTTP: which wait for an answer, where one stands, withdrawing it, and handing it on."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from parley.app.team.channels import requests
 from parley.domain.errors.errors import Invalid, NotFound, Problem
+from parley.domain.exchange.exchange import summary_of
 from parley.domain.message.message import Pattern
+from parley.domain.store.changes import UnansweredQuery
 from parley.surfaces.entrance.authentication import sender_of
 from parley.surfaces.entrance.idempotency import scope_of
-from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
-from parley.surfaces.http.routes.messages import created, created_again
+from parley.surfaces.http.listing import encoded, json_list
+from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json, operation_name
+from parley.surfaces.http.routes.messages import ASK, MESSAGES, created, created_again, posted
 from parley.wire.api.channels import ForwardIn, MessageIn, draft_of
-from parley.wire.api.records.channels import ChannelMessage, RequestForward, RequestInfo
+from parley.wire.api.intents import moment
+from parley.wire.api.records.channels import Ask, AskCount, ChannelMessage, RequestForward, RequestInfo
 from parley.wire.api.records.record import fill_record
 from parley.wire.api.records.rules import HeldMessage
 
 if TYPE_CHECKING:
-    from parley.app.team.channels.requests import RequestView
+    from parley.app.team.channels.requests import RequestView, UnansweredRequest
     from parley.surfaces.http.http1.message import Response
 
 
@@ -33,6 +39,59 @@ def _status(view: RequestView) -> RequestInfo:
     )
 
 
+async def list_unanswered(call: Call) -> Response:
+    query = call.query
+    states = {*filter(None, query.get("state", _WAITING).split(","))} or {_WAITING}
+    if not states <= {_WAITING, _LATE}:
+        raise Invalid.because([Problem("invalid", "state", f"names {_WAITING}, {_LATE} or both, with a comma between")])
+    wanted = _filter(call)._replace(
+        waiting=_WAITING in states,
+        late=_LATE in states,
+        newest=call.choice("order", "oldest", "newest") == "newest",
+        limit=call.whole("limit", 100, 1, call.team.limits.page),
+    )
+    return await json_list(
+        encoded(requests.list_unanswered(call.team, call.caller, wanted, query.get("after", "")), _ask)
+    )
+
+
+async def count_unanswered(call: Call) -> Response:
+    wanted = _filter(call)
+    late = wanted._replace(waiting=False, late=True)
+    return json(
+        200,
+        AskCount(
+            waiting=await requests.count_unanswered(call.team, call.caller, wanted),
+            late=await requests.count_unanswered(call.team, call.caller, late),
+        ),
+    )
+
+
+def _filter(call: Call) -> UnansweredQuery:
+    query = call.query
+    return UnansweredQuery(
+        call.team.at(),
+        agent=query.get("agent", ""),
+        channel_id=query.get("channel_id", ""),
+        since=moment(query.get("since", ""), "since"),
+    )
+
+
+def _ask(ask: UnansweredRequest) -> Ask:
+    request = ask.request
+    return fill_record(
+        Ask,
+        request,
+        message_id=request.id,
+        recipients=request.recipients or (),
+        forwarded_to=ask.forwarded_to,
+        state=_LATE if ask.late else _WAITING,
+        asked_at=request.created_at,
+        until=request.expires_at,
+        summary=summary_of(msgspec.json.decode(request.payload)),
+    )
+
+
 async def get(call: Call) -> Response:
     view = await requests.get(call.team, call.caller, call.params["channel_id"], call.params["message_id"])
     return json(200, _status(view))
@@ -44,9 +103,9 @@ async def withdraw(call: Call) -> Response:
 
 async def withdraw_by_key(call: Call) -> Response:
     """The client of an `ask` that is given up does not know the id of its request yet, only the key it sent."""
-    key, path = call.params["key"], call.request.path.rpartition("/asks/")[0]
-    for operation in ("ask", "messages"):
-        saved = await call.team.store.saved(scope_of(call.caller, f"POST\n{path}/{operation}", key))
+    for path in (ASK, MESSAGES):
+        operation = operation_name("POST", path, {"channel_id": call.params["channel_id"]})
+        saved = await call.team.store.saved(scope_of(call.caller, operation, call.params["key"]))
         if saved is not None and saved.message_id:
             return await _withdraw(call, saved.message_id)
     raise NotFound("no request was sent with this key")
@@ -68,14 +127,48 @@ async def forward(call: Call) -> Response:
         # It would have to be over what the server adds.
         raise Invalid.because([Problem("invalid", "metadata.proof", "a request that is handed on carries no proof")])
     payload = draft.payload if body.payload is not None else b""
-    draft = draft._replace(forwards=call.params["message_id"], payload=payload, body=None)
+    draft = draft._replace(
+        forwards=call.params["message_id"], payload=payload, body=None, wait_for_responders=body.wait_for_responders
+    )
     return await created(call, await requests.forward(call.team, caller, call.params["channel_id"], draft))
 
 
 _TAG = "messages"
 _MESSAGE = "/channels/{channel_id}/messages/{message_id}"
 _SENDER = (Param("sender", "The agent that sent the request; only for a key that speaks for several agents."),)
+_WAITING, _LATE = "waiting", "late"
+_FILTERS = (
+    Param("agent", "Only requests that this agent sent or was asked."),
+    Param("channel_id", "Only requests in this channel."),
+    Param("since", "Only requests that were asked at this moment or later."),
+)
 ROUTES = (
+    Route(
+        "GET",
+        "/asks",
+        list_unanswered,
+        "List the requests that wait for an answer, and those that got none in time",
+        _TAG,
+        {200: list[Ask]},
+        scope=EVERYBODY,
+        query=(
+            Param("state", f"{_WAITING} (the default), {_LATE}, or both with a comma between."),
+            *_FILTERS,
+            Param("order", "Which come first.", choices=("oldest", "newest")),
+            Param("limit", "The maximum number of results.", "integer", 1, 1000),
+            Param("after", "The message id of the request after which the page starts."),
+        ),
+    ),
+    Route(
+        "GET",
+        "/asks/count",
+        count_unanswered,
+        "Count the requests that wait for an answer, and those that got none in time",
+        _TAG,
+        {200: AskCount},
+        scope=EVERYBODY,
+        query=_FILTERS,
+    ),
     Route("GET", _MESSAGE + "/request", get, "Get the state of a request", _TAG, {200: RequestInfo}, scope=EVERYBODY),
     Route(
         "DELETE",
@@ -97,6 +190,7 @@ ROUTES = (
         body=ForwardIn,
         keyed=True,
         again=created_again,
+        posted=posted,
         scope=EVERYBODY,
         while_suspended=True,
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.app.team.directory import roles
-from parley.surfaces.http.route import ADMINS, Call, Route, json
+from parley.surfaces.http.route import ADMINS, EVERYBODY, Call, Route, json
 from parley.wire.api import agents as registry
 from parley.wire.api.agents import HolderIn
 from parley.wire.api.records.directory import Role
@@ -35,8 +35,18 @@ async def revoke(call: Call) -> Response:
 _TAG = "roles"
 _HOLDERS = "/roles/{role_id}/holders"
 ROUTES = (
-    Route("GET", "/roles", list_page, "List roles", _TAG, {200: list[Role]}),
-    Route("GET", _HOLDERS, get, "Get the holders of a role", _TAG, {200: Role}),
-    Route("POST", _HOLDERS, grant, "Grant a role", _TAG, {200: Role}, scope=ADMINS, body=HolderIn),
+    Route("GET", "/roles", list_page, "List roles", _TAG, {200: list[Role]}, scope=EVERYBODY),
+    Route("GET", _HOLDERS, get, "Get the holders of a role", _TAG, {200: Role}, scope=EVERYBODY),
+    Route(
+        "POST",
+        _HOLDERS,
+        grant,
+        "Grant a role",
+        _TAG,
+        {200: Role},
+        scope=ADMINS,
+        body=HolderIn,
+        written=registry.role_of,
+    ),
     Route("DELETE", _HOLDERS + "/{agent_id}", revoke, "Revoke a role", _TAG, {200: Role}, scope=ADMINS),
 )

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from parley.app.team.state.history import STEP_SECONDS
 from parley.domain.directory.callers import DEFAULT_TENANT
 from parley.domain.errors.team import ScopeRequired
-from parley.surfaces.http.route import ADMINS, Call, Route, json
+from parley.surfaces.http.route import ADMINS, Call, Param, Route, json
 from parley.wire.api.records.record import fill_record
-from parley.wire.api.records.status import Concern, NodeStatus, ReplicaStatus, ServerStatus, StoreStatus
+from parley.wire.api.records.status import (
+    Concern,
+    NodeHistory,
+    NodeStatus,
+    ReplicaStatus,
+    ServerStatus,
+    StatusHistory,
+    StatusSample,
+    StoreStatus,
+)
 
 if TYPE_CHECKING:
     from parley.app.team.team import Team
-    from parley.domain.store.node import Node, StoreReport
+    from parley.domain.store.node import Node, NodeSample, StoreReport
     from parley.surfaces.http.http1.message import Response
     from parley.surfaces.http.metrics import Metrics
 
@@ -45,6 +56,29 @@ async def status(call: Call) -> Response:
     return json(200, ServerStatus(ok=not concerns, concerns=concerns, nodes=nodes, store=_store(report)))
 
 
+async def history(call: Call) -> Response:
+    check_operator(call)
+    seconds = call.whole("seconds", 600, 1, 600)
+    now = call.team.now()
+    here = _here(call.team)._replace(history=call.team.nodes.history.samples(now))
+    report = await call.team.nodes.report(here)
+    since = now.timestamp() - seconds
+    nodes = [
+        NodeHistory(
+            name=node.name,
+            here=node.name == here.name,
+            silent=node.silent,
+            samples=[_sample(sample) for sample in node.history if sample.at + STEP_SECONDS > since],
+        )
+        for node in report.nodes
+    ]
+    return json(200, StatusHistory(step_seconds=STEP_SECONDS, nodes=nodes))
+
+
+def _sample(sample: NodeSample) -> StatusSample:
+    return fill_record(StatusSample, sample, at=datetime.fromtimestamp(sample.at, UTC))
+
+
 def _here(team: Team) -> Node:
     now = team.clock.now()
     return team.nodes.node((now.at - team.began).total_seconds(), len(team.tail), now.step)
@@ -75,6 +109,17 @@ ROUTES = (
         "system",
         {200: ServerStatus},
         ADMINS,
+        untimed=True,
+    ),
+    Route(
+        "GET",
+        "/status/history",
+        history,
+        "Get what the servers did in the last minutes",
+        "system",
+        {200: StatusHistory},
+        ADMINS,
+        query=(Param("seconds", "How far back: up to 600 seconds.", type="integer", minimum=1, maximum=600),),
         untimed=True,
     ),
 )

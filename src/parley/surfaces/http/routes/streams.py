@@ -17,7 +17,7 @@ from parley.domain.errors.rules import Suspended
 from parley.domain.errors.team import NotMember, RateLimited, Unauthorized
 from parley.domain.names import is_name
 from parley.surfaces.http.http1.message import Response
-from parley.surfaces.http.route import Call, Param, Route, encode, json
+from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, encode, json
 from parley.wire.api import channels as rfc0021
 from parley.wire.api.channels import TicketIn
 from parley.wire.api.records.channels import EvictedMessages, StreamTicket
@@ -35,9 +35,9 @@ _HELLO = b": parley\nretry: 1000\nid: %d\n\n"
 _PING = b": ping\n\n"
 # An id without data is no event for a client, but it continues from there after a reconnect.
 _PROGRESS = b"id: %d\n\n"
-_REVOKED = b'event: revoked\ndata: {"reason":"you may no longer follow this"}\n\n'
+REVOKED = b'event: revoked\ndata: {"reason":"you may no longer follow this"}\n\n'
 # Not an event: the client reconnects with the last id that it has seen.
-_LOST = b": the store cannot be reached, come back\n\n"
+LOST = b": the store cannot be reached, come back\n\n"
 _AGENTS_OF_A_KEY = 10
 _REMEMBERED = 4_096
 _REMEMBERED_BYTES = 16 * 1024 * 1024
@@ -102,6 +102,12 @@ def _less(counts: Counter[K], key: K) -> None:
         del counts[key]
 
 
+def _frame(item: FeedItem, *, upper: bool) -> bytes:
+    name, data = name_and_data(item)
+    name = line_name(name)
+    return event_frame(b"%d" % item.position, name.upper() if upper else name, data)
+
+
 def name_and_data(item: FeedItem) -> tuple[str, bytes]:
     """An item as an event of a stream: its name, and its JSON."""
     if item.post is None:
@@ -112,13 +118,17 @@ def name_and_data(item: FeedItem) -> tuple[str, bytes]:
     return "channel_message", data[:-1] + f',"intent_id":"{item.post.intent_id}"}}'.encode()
 
 
-def _frame(item: FeedItem, *, upper: bool) -> bytes:
-    name, data = name_and_data(item)
+def line_name(name: str) -> str:
+    """The name of an event, which stays on its line whatever an agent calls it."""
+    return name if is_name(name) else "event"
+
+
+def event_frame(event_id: bytes, name: str, data: bytes) -> bytes:
+    """The bytes of one event. What some readers take for the end of a line is escaped."""
     data = (
         data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029").replace(b"\xc2\x85", b"\\u0085")
     )
-    name = name if is_name(name) else "event"  # what an agent calls its event stays on its line
-    return b"id: %d\nevent: %b\ndata: %b\n\n" % (item.position, (name.upper() if upper else name).encode(), data)
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (event_id, name.encode(), data)
 
 
 def _type_and_data(event: Event) -> tuple[str, bytes]:
@@ -150,6 +160,7 @@ def _opened(openings: Openings, kind: str, *, upper: bool) -> Any:  # noqa: ANN4
     async def opened(call: Call) -> Response:
         followed = Followed(**{kind: next(iter(call.params.values()))})
         cursor = _cursor(call)
+        call.caller = await streams.follower_of(call.team, call.caller, followed)
         await streams.check_follows(call.team, call.caller, followed)
         cursor = await call.team.store.head(call.caller.tenant) if cursor is None else cursor
         limits = call.team.limits
@@ -182,9 +193,9 @@ class EventStream:
         try:
             batch = await anext(self._batches)
         except (NotFound, NotMember, Suspended, Unauthorized):
-            return _REVOKED  # the last piece: the batches have ended
+            return REVOKED  # the last piece: the batches have ended
         except Unavailable:
-            return _LOST
+            return LOST
         if batch is None:
             return _HELLO % self._cursor
         self._pieces = chain(
@@ -209,8 +220,8 @@ class EventStream:
 
 
 _TAG = "streams"
-_CURSOR = (Param("Last-Event-ID", "Continue after this event."),)
-_QUERY = (
+CURSOR = (Param("Last-Event-ID", "Continue after this event."),)
+QUERY = (
     Param("last_event_id", "Continue after this event, for clients that cannot set headers."),
     Param("ticket", "A ticket for this path instead of a key, for clients that cannot set headers."),
 )
@@ -222,9 +233,8 @@ async def create_ticket(call: Call) -> Response:
     return json(201, StreamTicket(ticket=ticket.secret, path=body.path, expires_at=ticket.expires_at))
 
 
-def routes() -> tuple[Route, ...]:
+def routes(openings: Openings) -> tuple[Route, ...]:
     """The routes of streams, which share one count of open streams."""
-    openings = Openings()
     stream_routes = [
         Route(
             "POST",
@@ -233,6 +243,7 @@ def routes() -> tuple[Route, ...]:
             "Create a ticket, with which a browser can follow a stream once",
             _TAG,
             {201: StreamTicket},
+            scope=EVERYBODY,
             body=TicketIn,
             confidential=True,
         )
@@ -254,8 +265,9 @@ def routes() -> tuple[Route, ...]:
                     f"Follow one of the {word}",
                     _TAG,
                     {200: str},
-                    query=_QUERY,
-                    headers=_CURSOR,
+                    scope=EVERYBODY,
+                    query=QUERY,
+                    headers=CURSOR,
                     streams=True,
                     content_type="text/event-stream",
                     refusals=(429,),

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from parley.app.team.webhooks import subscriptions
+from typing import TYPE_CHECKING
+
+from parley.app.team.webhooks import pushing, subscriptions
 from parley.app.team.webhooks.subscriptions import SubscriptionDraft
+from parley.domain.channel.subscription import failed_since_yesterday
 from parley.domain.errors.errors import Invalid, Problem
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
 from parley.wire.api import webhooks as webhook
 from parley.wire.api.records.channels import Attempt, NewSubscription, Subscription, SubscriptionSecret
 from parley.wire.api.webhooks import SubscriptionIn, SubscriptionPatch
+
+if TYPE_CHECKING:
+    from parley.domain.channel.subscription import Subscription as StoredSubscription
 
 
 async def create(call: Call) -> Response:
@@ -26,21 +32,21 @@ async def create(call: Call) -> Response:
     return json(201, webhook.new_subscription_of(new_subscription))
 
 
-async def _create_again(call: Call, subscription_id: str) -> Response:
-    caller = await call.speaker(call.body.subscriber_id)
-    return json(201, webhook.new_subscription_of(await subscriptions.get(call.team, caller, subscription_id)))
-
-
 async def list_page(call: Call) -> Response:
     if call.query.get("portfolio_id"):
         return json(200, [])
     page = await subscriptions.list_all(call.team, call.caller, call.query.get("intent_id", ""))
-    return json(200, [webhook.subscription_of(subscription) for subscription in page])
+    return json(200, [await _document(call, subscription) for subscription in page])
 
 
 async def get(call: Call) -> Response:
     subscription = await subscriptions.get(call.team, call.caller, call.params["subscription_id"])
-    return json(200, webhook.subscription_of(subscription))
+    return json(200, await _document(call, subscription))
+
+
+async def _document(call: Call, subscription: StoredSubscription) -> Subscription:
+    waiting = await pushing.count_waiting(call.team, subscription)
+    return webhook.subscription_of(subscription, waiting, failed_since_yesterday(subscription, call.team.now()))
 
 
 async def attempts(call: Call) -> Response:
@@ -52,7 +58,12 @@ async def switch(call: Call) -> Response:
     body: SubscriptionPatch = call.body
     subscription_id = call.params["subscription_id"]
     subscription = await subscriptions.switch(call.team, call.caller, subscription_id, active=body.active)
-    return json(200, webhook.subscription_of(subscription))
+    return json(200, await _document(call, subscription))
+
+
+async def test(call: Call) -> Response:
+    subscription = await subscriptions.test(call.team, call.caller, call.params["subscription_id"])
+    return json(200, webhook.test_of(subscription))
 
 
 async def renew_secret(call: Call) -> Response:
@@ -77,7 +88,7 @@ ROUTES = (
         {201: NewSubscription},
         scope=EVERYBODY,
         body=SubscriptionIn,
-        again=_create_again,
+        written=webhook.new_subscription_of,
     ),
     Route(
         "GET",
@@ -103,6 +114,16 @@ ROUTES = (
         scope=EVERYBODY,
     ),
     Route(
+        "POST",
+        _ONE + "/test",
+        test,
+        "Push a test to the address of a subscription",
+        _TAG,
+        {200: Attempt},
+        scope=EVERYBODY,
+        written=webhook.test_of,
+    ),
+    Route(
         "PATCH",
         _ONE,
         switch,
@@ -120,6 +141,7 @@ ROUTES = (
         _TAG,
         {200: SubscriptionSecret},
         scope=EVERYBODY,
+        written=webhook.secret_of,
     ),
     Route("DELETE", _ONE, delete, "Unsubscribe", _TAG, {204: None}, scope=EVERYBODY),
 )

@@ -9,6 +9,7 @@ from parley.domain.directory.callers import NO_TENANT, KeyKind, Saved
 from parley.domain.errors.errors import NotFound, Unavailable
 from parley.domain.store.changes import TeamChanges
 from parley.surfaces.http import docs_page, openapi
+from parley.surfaces.http.files import page_response
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import PUBLIC, Answer, Call, Route, encode, json
 from parley.surfaces.http.routes import status
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from parley.surfaces.http.metrics import Metrics
 
 _PROBE = "readyz"
+# Addresses of one server that pages are rendered for.
+_ADDRESSES_MAX = 16
 _TAG = "system"
 _Documents = dict[str, Any]
 
@@ -61,6 +64,8 @@ def routes(metrics: Metrics, all_of_them: Callable[[], tuple[Route, ...]]) -> tu
     @cache
     def rendered(name: str) -> bytes:
         components = described()["components"]["schemas"]
+        if name == "/":
+            return docs_page.front_page()
         if name == "/docs":
             return docs_page.page(described())
         if name == "/openapi.json":
@@ -70,14 +75,26 @@ def routes(metrics: Metrics, all_of_them: Callable[[], tuple[Route, ...]]) -> tu
         document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **components[name]}
         return encode({**document, "$defs": components})
 
+    addresses = {docs_page.DEFAULT_ADDRESS}
+
+    @cache
+    def rendered_at(name: str, address: str) -> bytes:
+        return docs_page.for_reader(rendered(name), address)
+
     async def description(call: Call) -> Response:
         del call
         return Response(200, rendered("/openapi.json"))
 
     async def readable(call: Call) -> Response:
-        del call
         policy = ((b"Content-Security-Policy", docs_page.CSP),)
-        return Response(200, rendered("/docs"), b"text/html; charset=utf-8", policy)
+        address = docs_page.address_of(
+            call.request.header(b"host"), is_https=call.request.header(b"x-forwarded-proto") == "https"
+        )
+        # Without a key somebody could name any number of them, each of which is rendered and compressed.
+        if address not in addresses and len(addresses) < _ADDRESSES_MAX:
+            addresses.add(address)
+        page = rendered_at(call.request.path, address if address in addresses else docs_page.DEFAULT_ADDRESS)
+        return page_response(call.request, page, policy, is_static=True)
 
     async def schemas(call: Call) -> Response:
         del call
@@ -116,6 +133,17 @@ def _table(
         ),
         Route(
             "GET", "/openapi.json", description, "Get the OpenAPI document", _TAG, {200: _Documents}, PUBLIC, bare=True
+        ),
+        Route(
+            "GET",
+            "/",
+            readable,
+            "Read what this server is",
+            _TAG,
+            {200: str},
+            PUBLIC,
+            bare=True,
+            content_type="text/html; charset=utf-8",
         ),
         Route(
             "GET",

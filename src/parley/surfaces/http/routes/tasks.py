@@ -35,10 +35,6 @@ async def get(call: Call) -> Response:
     return _response(200, await tasks.get(call.team, call.caller, call.params["task_id"]))
 
 
-async def _create_again(call: Call, task_id: str) -> Response:
-    return _response(201, await tasks.get(call.team, call.caller, task_id))
-
-
 async def list_page(call: Call) -> Response:
     status = call.query.get("status", "")
     if status and status not in _STATUSES:
@@ -72,7 +68,7 @@ ROUTES = (
         {201: Task},
         body=TaskIn,
         headers=(TRACEPARENT,),
-        again=_create_again,
+        written=task_of,
     ),
     Route("GET", "/tasks/{task_id}", get, "Get a task", _TAG, {200: Task}),
     Route(

@@ -6,8 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from parley.app.team.channels import timers
-from parley.domain.channel.timer import Timer as StoredTimer
-from parley.domain.errors.errors import Invalid, Problem, Stale
+from parley.domain.errors.errors import Invalid, Problem
 from parley.surfaces.entrance.authentication import sender_of
 from parley.surfaces.entrance.proofs import check_proof
 from parley.surfaces.http.http1.message import Response
@@ -38,13 +37,6 @@ def _moment(call: Call, body: TimerIn) -> datetime:
     return at if at is not None else call.team.now() + timedelta(seconds=body.after_seconds or 0)
 
 
-async def _again(call: Call, timer_id: str) -> Response:
-    stored = await call.team.store.get(StoredTimer, call.caller.tenant, timer_id)
-    if stored is None:
-        raise Stale("this was carried out, and its timer is over by now")
-    return json(201, timer_of(stored))
-
-
 async def list_page(call: Call) -> Response:
     return await json_list(encode(timer_of(timer)) async for timer in timers.list_page(call.team, call.caller))
 
@@ -69,7 +61,7 @@ ROUTES = (
         _TAG,
         {201: Timer},
         body=TimerIn,
-        again=_again,
+        written=timer_of,
         scope=EVERYBODY,
     ),
     Route("GET", "/timers", list_page, "List your timers", _TAG, {200: list[Timer]}, scope=EVERYBODY),

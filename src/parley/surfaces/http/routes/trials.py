@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from parley.app.team.decisions import trials
 from parley.domain.rules.policy import Scope, document_name
 from parley.domain.times import stamp
-from parley.surfaces.http.route import ADMINS, Call, Route, json
+from parley.surfaces.http.route import READ_BY_ADMINS, Call, Route, json
 from parley.wire.api import trials as wire
 from parley.wire.api.channels import moment
 from parley.wire.api.records.rules import Explanation, Replay
@@ -51,7 +51,7 @@ ROUTES = (
         "Explain how the policies would treat a message",
         _TAG,
         {200: Explanation},
-        scope=ADMINS,
+        scope=READ_BY_ADMINS,
         body=ExplainIn,
     ),
     Route(
@@ -61,7 +61,7 @@ ROUTES = (
         "Replay recorded messages under changed policies",
         _TAG,
         {200: Replay},
-        scope=ADMINS,
+        scope=READ_BY_ADMINS,
         body=ReplayIn,
     ),
 )

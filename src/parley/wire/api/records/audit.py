@@ -1,12 +1,12 @@
 """The audit log in API responses: pages, checkpoints, proofs and erasures."""
 
-from __future__ import annotations
-
 from parley.wire.api.records.record import Mapping, Record, Timestamp
 
 
 class AuditEntry(Record, frozen=True, kw_only=True):
     """An audit entry. `document` is exactly what is hashed; None when it was trimmed."""
+
+    __module__ = "parley"
 
     number: int
     side: str
@@ -21,6 +21,8 @@ class AuditEntry(Record, frozen=True, kw_only=True):
 class AuditPage(Record, frozen=True, kw_only=True):
     """A page of entries in order. `next` and `previous` are the numbers to page from; None at the end."""
 
+    __module__ = "parley"
+
     entries: list[AuditEntry]
     next: int | None = None
     previous: int | None = None
@@ -28,6 +30,8 @@ class AuditPage(Record, frozen=True, kw_only=True):
 
 class AuditCheckpoint(Record, frozen=True, kw_only=True):
     """A signed checkpoint of the audit log. `at` must stay byte for byte: the signature covers it."""
+
+    __module__ = "parley"
 
     tenant: str
     size: int
@@ -41,6 +45,8 @@ class AuditCheckpoint(Record, frozen=True, kw_only=True):
 
 class AuditCheckpoints(Record, frozen=True, kw_only=True):
     """Signed checkpoints, oldest first, and the public key that verifies them: 32 bytes in hexadecimal."""
+
+    __module__ = "parley"
 
     public_key: str | None = None
     key_id: str | None = None
@@ -62,6 +68,8 @@ class AuditLine(Record, frozen=True, kw_only=True):
 class AuditProof(Record, frozen=True, kw_only=True):
     """Proof that a signed checkpoint covers an entry: the sibling hashes from its leaf to the root."""
 
+    __module__ = "parley"
+
     parley_audit_proof: int
     entry: AuditLine
     path: list[str]
@@ -70,6 +78,8 @@ class AuditProof(Record, frozen=True, kw_only=True):
 
 class Erasure(Record, frozen=True, kw_only=True):
     """What was erased, and the audit entry that records it."""
+
+    __module__ = "parley"
 
     messages: int
     exchanges: int

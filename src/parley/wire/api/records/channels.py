@@ -1,8 +1,6 @@
 """Channels, messages and webhooks in API responses."""
 
-from __future__ import annotations
-
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -15,13 +13,31 @@ from parley.wire.api.records.record import Mapping, Record, Timestamp, repr_with
 class ChannelOptions(Record, frozen=True, kw_only=True):
     """How a channel stores its messages."""
 
+    __module__ = "parley"
+
     audit: bool = False
     ttl_seconds: int | None = None
     max_messages: int = 1000
 
 
+class MessageSummary(Record, frozen=True, kw_only=True):
+    """A message without its content, for lists."""
+
+    __module__ = "parley"
+
+    id: str
+    channel_id: str
+    sender: str
+    to: str | None = None
+    message_type: str
+    created_at: Timestamp
+    summary: Annotated[str, Meta(description="The beginning of the message, on one line.")] = ""
+
+
 class Channel(Record, frozen=True, kw_only=True):
     """A channel on an intent."""
+
+    __module__ = "parley"
 
     id: str
     intent_id: str
@@ -38,8 +54,27 @@ class Channel(Record, frozen=True, kw_only=True):
     last_message_at: Timestamp | None = None
 
 
+class RecentChannel(Channel, frozen=True, kw_only=True):
+    """A channel in the list of all channels, with the newest message that you may see."""
+
+    __module__ = "parley"
+
+    last_message: MessageSummary | None = None
+
+
+class Conversation(Record, frozen=True, kw_only=True):
+    """A conversation: messages of one exchange or with one `metadata.conversation_id`, in whatever channels."""
+
+    __module__ = "parley"
+
+    id: str
+    last_message: Annotated[MessageSummary, Meta(description="The newest message of it that you may see.")]
+
+
 class DirectChannel(Record, frozen=True, kw_only=True):
     """Where two agents talk directly. The first message that one of them sends there creates it."""
+
+    __module__ = "parley"
 
     channel_id: str
     intent_id: str
@@ -48,6 +83,8 @@ class DirectChannel(Record, frozen=True, kw_only=True):
 
 class StreamTicket(Record, frozen=True, kw_only=True):
     """A ticket for one stream: it works once, on its path, until it expires."""
+
+    __module__ = "parley"
 
     ticket: str
     path: str
@@ -72,6 +109,8 @@ class ForwardedRequest(msgspec.Struct, frozen=True, kw_only=True):
 class ChannelMessage(Record, frozen=True, kw_only=True):
     """A message in a channel, as its reader sees it."""
 
+    __module__ = "parley"
+
     may_be_absent = ("channel", "intent_id", "intent")
 
     id: str
@@ -87,6 +126,10 @@ class ChannelMessage(Record, frozen=True, kw_only=True):
     expires_at: Timestamp | None = None
     read_at: Timestamp | None = None
     seq: Annotated[int, Meta(description="Its place in the channel.")] = 0
+    conversation_id: Annotated[
+        str | None,
+        Meta(description="The conversation of its exchange, or the one that its metadata name; null without one."),
+    ] = None
     disclosure: Annotated[
         str | None, Meta(description="The label of what an agent wrote; null where a person did, or the server.")
     ] = None
@@ -94,6 +137,28 @@ class ChannelMessage(Record, frozen=True, kw_only=True):
     channel: Annotated[str, Meta(description="The channel's name, where an agent receives it.")] = ""
     intent_id: Annotated[str, Meta(description="The intent of the channel, on streams and in webhooks.")] = ""
     intent: Annotated[str, Meta(description="The intent's title, where a handler of an agent asks for it.")] = ""
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401  # whatever JSON holds
+        """An item of the payload; so are those of `in`, `get` and `dict(message)`. Fields are attributes."""
+        try:
+            return self.payload[name]
+        except KeyError:
+            items = ", ".join(map(repr, self.payload)) or "nothing"
+            own = f"; the field of the message is .{name}" if name in self.__struct_fields__ else ""
+            raise KeyError(f"no {name!r} in the payload, which has {items}{own}") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.payload
+
+    def keys(self) -> tuple[str, ...]:
+        """The names of the items of the payload."""
+        return tuple(self.payload)
+
+    @property
+    def text(self) -> str:
+        """The text that was sent: `payload["text"]`; empty when the payload has none."""
+        text = self.payload.get("text")
+        return text if isinstance(text, str) else ""
 
     @property
     def error(self) -> str:
@@ -137,6 +202,8 @@ class ChannelMessage(Record, frozen=True, kw_only=True):
 class RequestForward(Record, frozen=True, kw_only=True):
     """Who has handed a request on to whom, and by which request of its own."""
 
+    __module__ = "parley"
+
     by: str
     to: str
     request_id: str
@@ -145,6 +212,8 @@ class RequestForward(Record, frozen=True, kw_only=True):
 
 class RequestInfo(Record, frozen=True, kw_only=True):
     """Where a request stands, for its sender and for those who were asked."""
+
+    __module__ = "parley"
 
     id: str
     channel_id: str
@@ -164,8 +233,38 @@ class RequestInfo(Record, frozen=True, kw_only=True):
     )
 
 
+class Ask(Record, frozen=True, kw_only=True):
+    """A request that nobody has answered yet, or in time."""
+
+    __module__ = "parley"
+
+    message_id: str
+    channel_id: str
+    intent_id: str
+    sender: Annotated[str, Meta(description="Who asked.")]
+    to: Annotated[str, Meta(description="Who was asked: an agent, role:ROLE, or any:ROLE for one of a role.")]
+    recipients: Annotated[list[str], Meta(description="The agents that got it; several for a role.")]
+    forwarded_to: Annotated[str | None, Meta(description="Who has it now, where it was handed on.")] = None
+    state: Annotated[str, Meta(description="`waiting`, or `late` when its time has passed.")]
+    asked_at: Timestamp
+    # It can be answered until then; None: as long as it is kept.
+    until: Timestamp | None = None
+    summary: Annotated[str, Meta(description="What was asked, in one line of at most 200 characters.")]
+
+
+class AskCount(Record, frozen=True, kw_only=True):
+    """How many requests wait for an answer, and how many got none in time."""
+
+    __module__ = "parley"
+
+    waiting: int
+    late: int
+
+
 class Timer(Record, frozen=True, kw_only=True):
     """A message that is posted later. `message_id` is the id that it will have."""
+
+    __module__ = "parley"
 
     id: str
     message_id: str
@@ -190,6 +289,8 @@ class Timer(Record, frozen=True, kw_only=True):
 class Attempt(Record, frozen=True, kw_only=True):
     """One delivery attempt. `status` is None when there was no response."""
 
+    __module__ = "parley"
+
     at: Timestamp
     item_id: str
     number: Annotated[int, Meta(description="Which try for this item, from 1.")]
@@ -202,6 +303,8 @@ class Subscription(Record, frozen=True, kw_only=True):
 
     Times have two field names: the OpenIntent SDK reads `createdAt` and `expiresAt`.
     """
+
+    __module__ = "parley"
 
     id: str
     intent_id: str | None = None
@@ -216,6 +319,10 @@ class Subscription(Record, frozen=True, kw_only=True):
     tries: int
     next_try_at: Timestamp | None = None
     last_attempt: Attempt | None = None
+    last_test: Attempt | None = None
+    # How many items wait to be pushed, counted up to 1000; and how many tries failed in the last 24 hours.
+    waiting: int
+    failed_24h: int
     created_at: Timestamp
     expires_at: Timestamp | None = None
     createdAt: Timestamp | None = None  # noqa: N815
@@ -225,6 +332,8 @@ class Subscription(Record, frozen=True, kw_only=True):
 class NewSubscription(Subscription, frozen=True, kw_only=True):
     """A new subscription with the secret that signs its webhooks; it is not shown again."""
 
+    __module__ = "parley"
+
     secret: str
 
     def __repr__(self) -> str:
@@ -233,6 +342,8 @@ class NewSubscription(Subscription, frozen=True, kw_only=True):
 
 class SubscriptionSecret(Record, frozen=True, kw_only=True):
     """A new secret; it is not shown again. Webhooks are also signed with the old one until then."""
+
+    __module__ = "parley"
 
     id: str
     secret: str

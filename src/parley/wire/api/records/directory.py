@@ -1,7 +1,5 @@
 """Agents, keys, roles, identities, bookmarks and the server in API responses."""
 
-from __future__ import annotations
-
 import msgspec
 
 from parley.wire.api.records.record import Mapping, Record, Timestamp, repr_without
@@ -12,6 +10,8 @@ from parley.wire.api.records.record import Mapping, Record, Timestamp, repr_with
 class Tenant(Record, frozen=True, kw_only=True):
     """A tenant."""
 
+    __module__ = "parley"
+
     id: str
     name: str
     created_at: Timestamp
@@ -19,6 +19,8 @@ class Tenant(Record, frozen=True, kw_only=True):
 
 class Key(Record, frozen=True, kw_only=True):
     """A key, without its secret."""
+
+    __module__ = "parley"
 
     id: str
     kind: str
@@ -34,10 +36,66 @@ class Key(Record, frozen=True, kw_only=True):
 class NewKey(Key, frozen=True, kw_only=True):
     """A new key with its secret in `key`, which is shown only once."""
 
+    __module__ = "parley"
+
     key: str
 
     def __repr__(self) -> str:
         return repr_without("key", self)
+
+
+class KeyHolder(Record, frozen=True, kw_only=True):
+    """Whose key a request carries. `agent_id` is the agent that it speaks for, `roles` those that this agent holds.
+
+    For a person's key, `agents` are those that act for the person, and `is_approver` says whether a policy lets the
+    person decide about messages of other people's agents.
+    """
+
+    __module__ = "parley"
+
+    key_id: str
+    kind: str
+    operator: bool
+    tenant_id: str
+    agent_id: str | None = None
+    user_id: str | None = None
+    roles: list[str]
+    agents: list[str] = msgspec.field(default_factory=list)
+    is_approver: bool = False
+    expires_at: Timestamp | None = None
+
+
+class LoginSession(Record, frozen=True, kw_only=True):
+    """A sign-in of a browser. `via` says how it began: by "key", or by a "link" that is used once."""
+
+    __module__ = "parley"
+
+    id: str
+    key_id: str
+    user_id: str | None = None
+    via: str
+    created_at: Timestamp
+    expires_at: Timestamp
+
+
+class EndedSessions(Record, frozen=True, kw_only=True):
+    """How many sign-ins were ended."""
+
+    __module__ = "parley"
+
+    ended: int
+
+
+class LoginLink(Record, frozen=True, kw_only=True):
+    """A secret in `once` with which a browser signs in one time. It belongs into the fragment of an address."""
+
+    __module__ = "parley"
+
+    once: str
+    expires_at: Timestamp
+
+    def __repr__(self) -> str:
+        return repr_without("once", self)
 
 
 class Capacity(Record, frozen=True, kw_only=True):
@@ -57,6 +115,8 @@ class HeartbeatConfig(Record, frozen=True, kw_only=True):
 
 class AgentInfo(Record, frozen=True, kw_only=True):
     """An agent in the registry."""
+
+    __module__ = "parley"
 
     agent_id: str
     status: str
@@ -87,9 +147,21 @@ class AgentInfo(Record, frozen=True, kw_only=True):
     supported_exchange_types: list[str]
     max_rounds_accepted: int | None = None
 
+    @property
+    def presence(self) -> str:
+        """Whether it is there: "online", "stopping", "away" (silent for a while), "offline", "left", or "never seen".
+
+        `last_heartbeat_at` is when it was last seen.
+        """
+        from parley.domain.agents.presence import presence_of
+
+        return presence_of(self.status, self.last_heartbeat_at)
+
 
 class Heartbeat(Record, frozen=True, kw_only=True):
     """When the next heartbeat is due."""
+
+    __module__ = "parley"
 
     status: str
     agent_status: str
@@ -99,6 +171,8 @@ class Heartbeat(Record, frozen=True, kw_only=True):
 
 class Role(Record, frozen=True, kw_only=True):
     """A role and its holders."""
+
+    __module__ = "parley"
 
     role_id: str
     holders: list[str]
@@ -110,6 +184,8 @@ class Role(Record, frozen=True, kw_only=True):
 class Challenge(Record, frozen=True, kw_only=True):
     """The challenge that an agent signs to prove its key, and its expiry."""
 
+    __module__ = "parley"
+
     agent_id: str
     challenge: str
     challenge_expires_at: Timestamp
@@ -117,6 +193,8 @@ class Challenge(Record, frozen=True, kw_only=True):
 
 class Identity(Record, frozen=True, kw_only=True):
     """The public key that an agent has proved."""
+
+    __module__ = "parley"
 
     agent_id: str
     public_key: str
@@ -130,6 +208,8 @@ class Identity(Record, frozen=True, kw_only=True):
 
 class SignatureCheck(Record, frozen=True, kw_only=True):
     """Whether a signature is an agent's."""
+
+    __module__ = "parley"
 
     valid: bool
     agent_id: str
@@ -148,6 +228,8 @@ class Bookmark(Record, frozen=True, kw_only=True):
     `interrupted` when the holder before had not closed it; then `attempts` counts how often each item in `open` was
     started.
     """
+
+    __module__ = "parley"
 
     agent_id: str
     name: str
@@ -168,6 +250,8 @@ class Bookmark(Record, frozen=True, kw_only=True):
 class Health(Record, frozen=True, kw_only=True):
     """The health of the server: `ready` when it can write and read."""
 
+    __module__ = "parley"
+
     status: str
 
 
@@ -180,6 +264,8 @@ class Implementation(Record, frozen=True, kw_only=True):
 
 class ServerInfo(Record, frozen=True, kw_only=True):
     """The protocols that the server supports."""
+
+    __module__ = "parley"
 
     protocol: str
     version: str

@@ -1,7 +1,5 @@
 """Intents, tasks, event logs and access in API responses."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import msgspec
@@ -14,6 +12,8 @@ from parley.wire.api.records.record import Mapping, Record, Timestamp
 
 class Intent(Record, frozen=True, kw_only=True):
     """A goal and its state. `version` counts its changes."""
+
+    __module__ = "parley"
 
     id: str
     title: str
@@ -40,6 +40,8 @@ class IntentList(Struct):
 class Assignment(Record, frozen=True, kw_only=True):
     """An agent assigned to an intent."""
 
+    __module__ = "parley"
+
     id: str
     intent_id: str
     agent_id: str
@@ -53,6 +55,8 @@ class Assignment(Record, frozen=True, kw_only=True):
 
 class Task(Record, frozen=True, kw_only=True):
     """A part of an intent. `version` counts its changes."""
+
+    __module__ = "parley"
 
     id: str
     intent_id: str
@@ -94,6 +98,8 @@ class Task(Record, frozen=True, kw_only=True):
 class Event(Record, frozen=True, kw_only=True):
     """An event in an intent's log."""
 
+    __module__ = "parley"
+
     may_be_absent = ("trace_id", "parent_event_id", "proof")
 
     id: str
@@ -121,6 +127,8 @@ class ChainBreak(Record, frozen=True, kw_only=True):
 class ChainCheck(Record, frozen=True, kw_only=True):
     """Whether the hash chain of an intent's log is intact."""
 
+    __module__ = "parley"
+
     intent_id: str
     valid: bool
     chain_valid: bool
@@ -132,6 +140,8 @@ class ChainCheck(Record, frozen=True, kw_only=True):
 
 class Checkpoint(Record, frozen=True, kw_only=True):
     """The Merkle root of an intent's log up to an event."""
+
+    __module__ = "parley"
 
     checkpoint_id: str
     intent_id: str
@@ -156,6 +166,8 @@ class ProofStep(Record, frozen=True, kw_only=True):
 class EventProof(Record, frozen=True, kw_only=True):
     """Proof that an event is in a checkpoint."""
 
+    __module__ = "parley"
+
     event_id: str
     event_hash: str
     checkpoint_id: str
@@ -166,6 +178,8 @@ class EventProof(Record, frozen=True, kw_only=True):
 
 class Consistency(Record, frozen=True, kw_only=True):
     """Whether two checkpoints are consistent."""
+
+    __module__ = "parley"
 
     from_checkpoint: str
     to_checkpoint: str
@@ -178,6 +192,8 @@ class Consistency(Record, frozen=True, kw_only=True):
 
 class Grant(Record, frozen=True, kw_only=True):
     """An entry of an access list."""
+
+    __module__ = "parley"
 
     id: str
     intent_id: str
@@ -193,6 +209,8 @@ class Grant(Record, frozen=True, kw_only=True):
 class AccessList(Record, frozen=True, kw_only=True):
     """Who has access to an intent, besides its creator and those assigned."""
 
+    __module__ = "parley"
+
     intent_id: str
     default_policy: str
     entries: list[Grant]
@@ -202,6 +220,8 @@ class AccessList(Record, frozen=True, kw_only=True):
 
 class AccessRequest(Record, frozen=True, kw_only=True):
     """A request for access, and the decision about it."""
+
+    __module__ = "parley"
 
     id: str
     intent_id: str

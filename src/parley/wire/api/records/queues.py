@@ -1,7 +1,5 @@
 """Jobs and queues in API responses."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from msgspec import Meta, convert
@@ -12,6 +10,8 @@ from parley.wire.api.records.record import Mapping, Record, Timestamp, repr_with
 
 class Job(Record, frozen=True, kw_only=True):
     """A message that one of several readers has to process: waiting, claimed or dead."""
+
+    __module__ = "parley"
 
     id: str
     queue: Annotated[str, Meta(description="any:ROLE, or the agent whose processes share its mail.")]
@@ -34,6 +34,8 @@ class Job(Record, frozen=True, kw_only=True):
 class ClaimedJob(Job, frozen=True, kw_only=True):
     """A job with its lease and its message. Whoever names the lease has the job."""
 
+    __module__ = "parley"
+
     lease: str
     lease_seconds: float
     event: Annotated[str, Meta(description="What it is, as on the agent's stream: channel_message, agent_assigned.")]
@@ -51,11 +53,15 @@ class ClaimedJob(Job, frozen=True, kw_only=True):
 class DeadLetter(Job, frozen=True, kw_only=True):
     """A job that nobody could finish, with its message as far as that is still kept."""
 
+    __module__ = "parley"
+
     message: ChannelMessage | None = None
 
 
 class QueueCounts(Record, frozen=True, kw_only=True):
     """How many jobs a queue has. `done` counts since the start of the server that answers."""
+
+    __module__ = "parley"
 
     queue: str
     waiting: int

@@ -6,8 +6,6 @@ any text, so that a newer server can be read. What an import of the client costs
 domain.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -25,6 +23,8 @@ _MISSING: Any = object()
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """A response of a server. Immutable; request it again for the current state."""
+
+    __module__ = "parley"
 
     # Fields that an answer may lack, as JSON names them. All others are in every answer.
     may_be_absent: ClassVar[tuple[str, ...]] = ()

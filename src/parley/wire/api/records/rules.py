@@ -1,7 +1,5 @@
 """Exchanges, approvals, policies and trials in API responses."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -12,12 +10,16 @@ from parley.wire.api.records.record import Mapping, Record, Timestamp
 # ---------------------------------------------------------------- exchanges, approvals and suspensions
 
 
-class Turn(Record, frozen=True, kw_only=True):
+class Turn(Record, frozen=True, kw_only=True, omit_defaults=True):
     """One message of an exchange, summarised in one line."""
+
+    may_be_absent = ("person",)
 
     round: int
     sender: str
     summary: str
+    # Who wrote it in place of the sender: a person. Absent when the sender wrote it.
+    person: str | None = None
 
 
 class DataShared(Record, frozen=True, kw_only=True):
@@ -36,6 +38,8 @@ class DataWithheld(Record, frozen=True, kw_only=True):
 
 class Exchange(Record, frozen=True, kw_only=True):
     """A conversation of two agents under the rules, from its first message to its outcome."""
+
+    __module__ = "parley"
 
     exchange_id: str = msgspec.field(name="exchangeId")
     conversation_id: str = msgspec.field(name="conversationId")
@@ -69,12 +73,40 @@ class HiddenCharacter(Record, frozen=True, kw_only=True):
     name: str
 
 
+class DetectedKeyword(Record, frozen=True, kw_only=True):
+    """Where a commitment word is. `where` is a JSON Pointer to the text, with `#` at its end for a key."""
+
+    where: str
+    position: int
+    length: int
+    keyword: str
+
+
+class ConfusableWord(Record, frozen=True, kw_only=True):
+    """A word that mixes Latin with Cyrillic or Greek letters. `where` is a JSON Pointer, with `#` for a key."""
+
+    where: str
+    position: int
+    length: int
+    scripts: list[str]
+
+
 class Approval(Record, frozen=True, kw_only=True):
     """A held message that a person must decide about, exactly as it would be sent.
 
     `digest` identifies what is shown here: a decision applies to exactly this content. `barred` is the error code that
-    your decision would get; None when you may decide.
+    your decision would get; None when you may decide, and then `decisions` are those that you may make. `stale`: the
+    policies have changed since; approving shows it again instead of sending it. A summary has no content: `payload`,
+    `metadata`, `visible_text`, `hidden_characters`, `confusable`, `detected`, `escalation` and `closes` are absent.
+    `exchange` is there when it was asked for.
     """
+
+    __module__ = "parley"
+
+    may_be_absent = (
+        *("payload", "metadata", "visible_text", "hidden_characters", "confusable", "detected", "escalation"),
+        *("closes", "exchange"),
+    )
 
     id: str
     status: str
@@ -89,15 +121,22 @@ class Approval(Record, frozen=True, kw_only=True):
     user: str
     deciders: list[str]
     barred: str | None = None
+    decisions: list[str] = msgspec.field(default_factory=list)
+    stale: bool = False
     to: str
     exchange_type: str
     classification: str
+    summary: Annotated[str, Meta(description="The beginning of the message, on one line.")] = ""
+    bytes: Annotated[int, Meta(description="The size of the payload.")] = 0
+    hidden: Annotated[int, Meta(description="How many characters in it cannot be seen.")] = 0
     payload: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
     message_type: str | None = None
     correlation_id: str | None = None
-    visible_text: str
-    hidden_characters: list[HiddenCharacter]
+    visible_text: str = ""
+    hidden_characters: list[HiddenCharacter] = msgspec.field(default_factory=list)
+    confusable: list[ConfusableWord] = msgspec.field(default_factory=list)
+    detected: list[DetectedKeyword] = msgspec.field(default_factory=list)
     digest: str
     # Other held messages that are closed when this one is rejected, or were when it was.
     closes: list[str] = msgspec.field(default_factory=list)
@@ -108,6 +147,16 @@ class Approval(Record, frozen=True, kw_only=True):
     decided_by: str | None = None
     note: str | None = None
     message_id: str | None = None
+    exchange: Exchange | None = None
+
+
+class ApprovalCount(Record, frozen=True, kw_only=True):
+    """How many approvals match. `more`: there are more than were counted."""
+
+    __module__ = "parley"
+
+    count: int
+    more: bool
 
 
 class HeldMessage(Struct, kw_only=True):
@@ -130,11 +179,37 @@ class HeldMessage(Struct, kw_only=True):
 class Suspension(Record, frozen=True, kw_only=True):
     """A suspended agent, pair, org unit or tenant."""
 
+    __module__ = "parley"
+
     what: str
     name: str
     reason: str
     by: str
     at: Timestamp
+    # When it is lifted by itself.
+    until: Timestamp | None = None
+
+
+class SuspensionPreview(Record, frozen=True, kw_only=True):
+    """What a suspension would halt. Each count ends at 1000; the ids are the first 20."""
+
+    __module__ = "parley"
+
+    what: str
+    name: str
+    # Whether it is suspended now.
+    suspended: bool
+    # Registered agents that could send nothing; of a pair, nothing to each other.
+    agents: int
+    # Exchanges that are not over.
+    exchanges: int
+    exchange_ids: list[str]
+    # Held messages that nobody could approve.
+    approvals: int
+    approval_ids: list[str]
+    # Requests without an answer.
+    asks: int
+    ask_ids: list[str]
 
 
 # ---------------------------------------------------------------- policies
@@ -142,6 +217,8 @@ class Suspension(Record, frozen=True, kw_only=True):
 
 class Policy(Record, frozen=True, kw_only=True):
     """A policy document: its source (`text`) and its rules, key by key (`rules`)."""
+
+    __module__ = "parley"
 
     scope: str
     name: str
@@ -171,6 +248,8 @@ class BrokenPolicy(Record, frozen=True, kw_only=True):
 class Policies(Record, frozen=True, kw_only=True):
     """The policies in force, under one label."""
 
+    __module__ = "parley"
+
     label: str
     made_at: Timestamp | None = None
     made_by: str | None = None
@@ -180,6 +259,8 @@ class Policies(Record, frozen=True, kw_only=True):
 
 class PolicyRevision(Record, frozen=True, kw_only=True):
     """A revision of the policies, and since when it was in force."""
+
+    __module__ = "parley"
 
     label: str
     made_at: Timestamp | None = None
@@ -192,6 +273,8 @@ class PolicyInForce(Record, frozen=True, kw_only=True):
 
     `origins` names the document of each key.
     """
+
+    __module__ = "parley"
 
     label: str
     agent: str | None = None
@@ -216,6 +299,8 @@ class ExplanationStep(Record, frozen=True, kw_only=True):
 
 class Explanation(Record, frozen=True, kw_only=True):
     """How the policies would treat a message, with all checks."""
+
+    __module__ = "parley"
 
     verdict: str
     governed: bool
@@ -243,6 +328,8 @@ class ReplayChange(Record, frozen=True, kw_only=True):
 
 class Replay(Record, frozen=True, kw_only=True):
     """The result of a replay. `next` is the entry to continue after; None at the end of the log."""
+
+    __module__ = "parley"
 
     messages: int
     with_content: int

@@ -1,8 +1,6 @@
 """The status of the servers that share a store, and of the store, for operators."""
 
-from __future__ import annotations
-
-from parley.wire.api.records.record import Record
+from parley.wire.api.records.record import Record, Timestamp
 
 
 class NodeStatus(Record, frozen=True, kw_only=True):
@@ -24,6 +22,38 @@ class NodeStatus(Record, frozen=True, kw_only=True):
     leads: list[str]
     # How many seconds its wall clock is away from where it was expected; 0 when nothing is wrong.
     clock_step: float
+
+
+class StatusSample(Record, frozen=True, kw_only=True):
+    """A step of a server's history: the highest queue, lag and number of streams in it; requests, and refusals by
+    code, are those of the step.
+    """
+
+    at: Timestamp
+    queue: int
+    lag: int
+    streams: int
+    requests: int
+    refusals: dict[str, int]
+
+
+class NodeHistory(Record, frozen=True, kw_only=True):
+    """What one server did lately, the oldest step first. It begins with the server's start: it is in memory only."""
+
+    name: str
+    # Whether it is the one that answers.
+    here: bool
+    silent: bool
+    samples: list[StatusSample]
+
+
+class StatusHistory(Record, frozen=True, kw_only=True):
+    """What the servers that share a store did lately. Those of other servers are as of their last heartbeat."""
+
+    __module__ = "parley"
+
+    step_seconds: int
+    nodes: list[NodeHistory]
 
 
 class ReplicaStatus(Record, frozen=True, kw_only=True):

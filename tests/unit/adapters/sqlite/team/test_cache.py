@@ -27,12 +27,12 @@ def test_what_is_known_is_forgotten_when_it_is_too_much() -> None:
     for n in range(2):
         known.records[T1, "intent", str(n)] = None
     known.trim()
-    assert (len(known.records), known.generation) == (2, 0)
+    assert (len(known.records), known.clearings) == (2, 0)
 
     known.records[T1, "intent", "2"] = None
     known.trim()
 
-    assert (len(known.records), known.generation) == (0, 1)
+    assert (len(known.records), known.clearings) == (0, 1)
 
 
 def test_the_places_of_channels_are_forgotten_on_their_own() -> None:
@@ -42,7 +42,7 @@ def test_the_places_of_channels_are_forgotten_on_their_own() -> None:
 
     known.trim()
 
-    assert (known.channel_counters, known.generation) == ({}, 0)
+    assert (known.channel_counters, known.clearings) == ({}, 0)
 
 
 def test_as_many_sides_and_budgets_as_there_are_do_not_fill_the_memory() -> None:

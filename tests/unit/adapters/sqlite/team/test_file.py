@@ -3,12 +3,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from parley.adapters.sqlite.team import file as team_file
-from parley.domain.errors.errors import Forbidden, NewerSchema, ParleyError, Unavailable
+from parley.domain.errors.errors import Forbidden, Invalid, NewerSchema, ParleyError, Unavailable
 
 
 @pytest.fixture
@@ -76,6 +77,74 @@ def test_a_newer_schema_is_refused(path: str) -> None:
 
     with pytest.raises(NewerSchema):
         team_file.migrate(db, path)
+    db.close()
+
+
+@pytest.mark.parametrize(("version", "refusal"), [(1, Invalid), (2, None), (3, None), (6, None), (7, NewerSchema)])
+def test_who_only_reads_takes_every_file_with_the_same_tables(
+    path: str, version: int, refusal: type[ParleyError] | None
+) -> None:
+    db = team_file.connect(path, writes=True)
+    db.execute(f"PRAGMA user_version={version}")
+
+    with pytest.raises(refusal) if refusal else nullcontext():
+        team_file.check_readable(db, path)
+
+    assert setting(db, "user_version") == version
+    db.close()
+
+
+def test_used_idempotency_keys_survive_the_change_of_their_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = str(tmp_path / "team.db")
+    db = team_file.connect(place, writes=True)
+    monkeypatch.setattr(team_file, "SCHEMA_VERSION", 2)
+    team_file.migrate(db, place)
+    uses = [
+        (f"scope {9 - n}", "f", f"once_{n}", f"2026-03-13T08:00:0{n}", f"msg_{n}", 201, b"answer") for n in range(5)
+    ]
+    db.executemany("INSERT INTO saved VALUES (?, ?, ?, ?, ?, ?, ?)", uses)
+    monkeypatch.undo()
+
+    team_file.migrate(db, place)
+
+    # In the order in which they were used, as they are from now on.
+    assert db.execute("SELECT * FROM saved ORDER BY rowid").fetchall() == uses
+    with pytest.raises(sqlite3.IntegrityError):
+        db.execute("INSERT INTO saved SELECT * FROM saved LIMIT 1")
+    db.close()
+
+
+def test_records_and_the_order_of_the_audit_log_survive_the_change_of_their_indexes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = str(tmp_path / "team.db")
+    db = team_file.connect(place, writes=True)
+    monkeypatch.setattr(team_file, "SCHEMA_VERSION", 3)
+    team_file.migrate(db, place)
+    kept = [("t1", "exchange", f"exch_{n}", 1, "conv_1", name, "", b"{}") for n, name in enumerate(["a,b", "", "a,c"])]
+    kept.append(("t1", "channel", "chan_1", 1, "intent_1", "goals", "", b"{}"))
+    db.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?)", kept)
+    insert = (
+        "INSERT INTO audit (place, side, seq, id, at, exchange, hash, document) VALUES (?, ?, ?, 'a', '', '', '', x'')"
+    )
+    for tenant in (1, 2):
+        db.executemany(insert, [(tenant << 40 | number, "bob", number) for number in (1, 2)])
+    monkeypatch.undo()
+
+    team_file.migrate(db, place)
+
+    assert db.execute("SELECT * FROM record ORDER BY kind DESC, id").fetchall() == kept
+    by_parent = "SELECT id FROM record INDEXED BY record_parent WHERE (kind <> 'exchange' OR name = '') ORDER BY id"
+    assert db.execute(by_parent).fetchall() == [("chan_1",), ("exch_1",)]
+    # The log goes on where it ended, of each tenant, and nowhere else.
+    db.execute(insert, (1 << 40 | 3, "bob", 3))
+    db.execute(insert, (3 << 40 | 1, "bob", 1))
+    for wrong in ((1 << 40 | 3, "eve", 1), (1 << 40 | 5, "bob", 4), (2 << 40 | 3, "bob", 2), (4 << 40 | 2, "bob", 1)):
+        with pytest.raises(sqlite3.IntegrityError):
+            db.execute(insert, wrong)
+    assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     db.close()
 
 

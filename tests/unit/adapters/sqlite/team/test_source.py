@@ -189,6 +189,17 @@ def test_looking_ahead_finds_names_that_are_taken(desk: Desk) -> None:
     assert source.holder((T2, "channel", "intent_1", "hall")) == FREE
 
 
+def test_looking_ahead_finds_the_used_keys_of_a_group_at_once(desk: Desk) -> None:
+    desk.commit(TeamChanges(T1, saved=a_use("s3")))
+    source = desk.source()
+    desk.statements.clear()
+
+    source.preload([TeamChanges(T1, saved=a_use(f"s{n}")) for n in range(100)])
+
+    assert [n for n in range(100) if source.is_saved(T1, f"s{n}")] == [3]
+    assert len(desk.statements) == 2
+
+
 def test_of_a_single_new_record_nothing_is_asked_ahead(desk: Desk) -> None:
     source = desk.source()
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from parley.adapters.sqlite.team import reads as team_reads
 from parley.adapters.sqlite.team import store as team_store
 from parley.adapters.sqlite.team.store import SqliteTeamStore
 from parley.domain.channel.channel import Channel
 from parley.domain.directory.intent import Intent
 from parley.domain.errors.errors import Stale, Unavailable
+from parley.domain.exchange.exchange import Exchange
+from parley.domain.message.message import Pattern
 from parley.domain.store.changes import FeedScope, Query, TeamChanges
 from tests.contract.team_store import ALL, AT, T1, a_channel, a_post, an_intent
 from tests.rigs.team import in_loop, kinds
@@ -59,31 +63,92 @@ async def test_what_was_written_or_read_once_is_known(tmp_path: Path, monkeypatc
         assert len(reads) == 1
 
 
+def explaining(store: SqliteTeamStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Grows by the plan of each query."""
+    plans: list[str] = []
+    read = store._run_on_reader
+
+    def explained(work: Callable[[sqlite3.Connection], Any]) -> object:
+        def explain(db: sqlite3.Connection) -> object:
+            said: list[str] = []
+            db.set_trace_callback(said.append)
+            found = work(db)
+            db.set_trace_callback(None)
+            plans.extend(row[3] for one in said for row in db.execute(f"EXPLAIN QUERY PLAN {one}"))
+            return found
+
+        return read(explain)
+
+    monkeypatch.setattr(store, "_run_on_reader", explained)
+    return plans
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        (
+            lambda store: store.children(Channel, T1, "intent_1", after="chan_0"),
+            "record_parent (tenant=? AND kind=? AND parent=? AND id>?)",
+        ),
+        (
+            lambda store: store.count(Channel, T1, "intent_1"),
+            "record_parent (tenant=? AND kind=? AND parent=?)",
+        ),
+        (
+            lambda store: store.children(Exchange, T1, "conv_1"),
+            "record_name (tenant=? AND kind=? AND parent=?)",
+        ),
+        (
+            lambda store: store.children(Exchange, T1, "conv_1", after="exch_0"),
+            "record_parent (tenant=? AND kind=? AND parent=? AND id>?)",
+        ),
+        (lambda store: store.overdue(AT), "post_expiry (expires_at<?)"),
+        (lambda store: store.oldest_request(T1, "bob", AT), "post_open_request (addressee=? AND rowid>? AND rowid<?)"),
+        (lambda store: store.answers(T1, "msg_1"), "post_answers (in_reply_to=? AND rowid>? AND rowid<?)"),
+        (lambda store: store.pending(T1, "bob"), "post_pending (addressee=? AND rowid>? AND rowid<?)"),
+        (lambda store: store.waiting("", 10), "post_pending (addressee>?)"),
+        (lambda store: store.post(T1, "msg_1"), "sqlite_autoindex_post_1 (id=? AND rowid>? AND rowid<?)"),
+        (lambda store: store.saved("scope"), "sqlite_autoindex_saved_1 (scope=?)"),
+    ],
+)
 @in_loop
-async def test_the_few_of_a_parent_are_found_without_going_through_all_of_their_kind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_the_few_are_found_without_going_through_all(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    query: Callable[[SqliteTeamStore], Awaitable[object]],
+    index: str,
 ) -> None:
     async with a_store(tmp_path) as store:
-        plans: list[str] = []
-        read = store._run_on_reader
+        plans = explaining(store, monkeypatch)
 
-        def explained(work: Callable[[sqlite3.Connection], Any]) -> object:
-            def explain(db: sqlite3.Connection) -> object:
-                said: list[str] = []
-                db.set_trace_callback(said.append)
-                found = work(db)
-                db.set_trace_callback(None)
-                plans.extend(row[3] for one in said for row in db.execute(f"EXPLAIN QUERY PLAN {one}"))
-                return found
+        await query(store)
 
-            return read(explain)
+        assert [plan for plan in plans if index in plan], plans
+        assert not [plan for plan in plans if plan.startswith("SCAN post")]
 
-        monkeypatch.setattr(store, "_run_on_reader", explained)
 
-        await store.children(Channel, T1, "intent_1", after="chan_0")
+@in_loop
+async def test_an_answered_request_is_not_looked_at_again(tmp_path: Path) -> None:
+    async with a_store(tmp_path) as store:
+        late = "2026-03-13T08:00:01.000000+00:00"
+        request = a_post("msg_1", pattern=Pattern.REQUEST, to="bob", recipients=("bob",), expires_at=late)
+        await store.commit(TeamChanges(T1, (request,)))
+        assert _rows(store, "post_expiry", "expires_at <> '' AND state <> 'expired' AND answered = 0") == 1
+        assert _rows(store, "post_open_request", _OPEN) == 1
 
-        assert len(plans) == 1
-        assert "record_parent (tenant=? AND kind=? AND parent=? AND id>?)" in plans[0]
+        await store.commit(TeamChanges(T1, (a_post("msg_2", pattern=Pattern.RESPONSE, in_reply_to="msg_1"),)))
+
+        assert _rows(store, "post_expiry", "expires_at <> '' AND state <> 'expired' AND answered = 0") == 0
+        assert _rows(store, "post_open_request", _OPEN) == 0
+
+
+_OPEN = "pattern = 'request' AND answered = 0 AND state <> 'expired'"
+
+
+def _rows(store: SqliteTeamStore, index: str, condition: str) -> int:
+    """How many rows an index has: the condition is its own."""
+    with closing(sqlite3.connect(store.path)) as db:
+        return int(db.execute(f"SELECT COUNT(*) FROM post INDEXED BY {index} WHERE {condition}").fetchone()[0])
 
 
 @in_loop
@@ -225,3 +290,27 @@ async def test_a_file_that_is_no_store_is_said_so(tmp_path: Path) -> None:
 
     with pytest.raises(Unavailable):
         SqliteTeamStore(str(path), kinds())
+
+
+@in_loop
+async def test_streams_that_go_through_many_messages_hold_up_no_other_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_store(tmp_path) as store:
+        await store.commit(TeamChanges(T1, (a_post(),)))
+        go_on = threading.Event()
+
+        def slow(*_: object) -> tuple[tuple[int, ...], int]:
+            go_on.wait(20)
+            return (), 1
+
+        monkeypatch.setattr(team_reads, "find_positions", slow)
+        scans = [asyncio.ensure_future(store.find_positions(T1, FeedScope(None), 0, 1, 10)) for _ in range(4)]
+        try:
+            async with asyncio.timeout(10):
+                assert await store.post(T1, "msg_1") is not None
+                assert len(await store.page(T1, Query("chan_1", ALL, AT))) == 1
+            assert not any(scan.done() for scan in scans)
+        finally:
+            go_on.set()
+        assert await asyncio.gather(*scans) == [((), 1)] * 4

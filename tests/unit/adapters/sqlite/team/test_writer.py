@@ -62,7 +62,7 @@ async def test_what_queues_up_is_committed_in_one_transaction(tmp_path: Path) ->
 
         assert [one.posts[0].seq for one in outcomes] == list(range(1, 201))
         assert 1 <= bench.ran("COMMIT") <= 100
-        assert [one.position for one in bench.heard[1:]] == list(range(1, 201))
+        assert [post.position for one in bench.heard[1:] for post in one.posts] == list(range(1, 201))
 
 
 @in_loop
@@ -75,7 +75,9 @@ async def test_what_stands_alone_has_a_transaction_of_its_own_and_overtakes_nobo
         outcomes = await asyncio.gather(*map(bench.writer.commit, batch))
 
         assert [one.posts[0].seq for one in outcomes] == [1, 2, 3, 4, 5, 6]
-        assert bench.heard[1:] == outcomes
+        assert [post for one in bench.heard[1:] for post in one.posts] == [one.posts[0] for one in outcomes]
+        assert [one.ended for one in bench.heard[1:] if one.ended] == [("chan_1",)]
+        assert [one.departed for one in bench.heard[1:] if one.departed] == [("bob",)]
         assert bench.ran("COMMIT") == 4
         kinds_of = [one.split(" SET ")[0] for one in bench.statements if one.startswith(("UPDATE post", "COMMIT"))]
         assert kinds_of == ["COMMIT", "UPDATE post", "COMMIT", "UPDATE post", "COMMIT", "COMMIT"]
@@ -142,10 +144,26 @@ async def test_a_log_that_has_grown_too_long_is_cut(tmp_path: Path) -> None:
         assert bench.ran("PRAGMA wal_checkpoint") == 0
 
         bench.log_bytes = team_writer._LOG_MAX_BYTES + 1
-        await bench.writer.commit(TeamChanges(T1, (a_post("msg_2"),)))
-        await bench.writer.commit(TeamChanges(T1, (a_post("msg_3"),)))
+        for number in range(team_writer._LOOK_EVERY + 1):  # the last one comes after the look
+            await bench.writer.commit(TeamChanges(T1, (a_post(f"msg_{2 + number}"),)))
 
         assert bench.ran("PRAGMA wal_checkpoint(TRUNCATE)") >= 1
+
+
+@in_loop
+async def test_a_log_that_was_copied_begins_anew_where_it_is(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as bench:
+
+        async def commit_many(turn: int) -> int:
+            for number in range(team_writer._RESTART_EVERY):
+                await bench.writer.commit(TeamChanges(T1, (a_post(f"msg_{turn}_{number}"),)))
+            return log_size(bench.path)
+
+        first = await commit_many(0)
+        sizes = [await commit_many(turn) for turn in (1, 2, 3)]
+
+        assert bench.ran("PRAGMA wal_checkpoint(PASSIVE)") >= 3
+        assert max(sizes) < 2 * first
 
 
 @in_loop

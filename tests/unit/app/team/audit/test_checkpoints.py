@@ -37,6 +37,7 @@ class Outside:
     async def append(self, checkpoints: Sequence[AuditCheckpoint]) -> None:
         if self.broken:
             raise Unavailable("the disk was taken out")
+        await asyncio.sleep(0)  # others go on while a disk writes
         for one in checkpoints:
             self.kept.setdefault(one.tenant_id, []).append(one)
 
@@ -167,6 +168,25 @@ async def test_every_checkpoint_is_kept_outside_once_and_in_order(rig: Rig) -> N
     assert [one.hash for one in outside.kept[DEFAULT_TENANT]] == [
         one.hash for one in await checkpoints.list_page(rig.team, DEFAULT_TENANT, 0, 9)
     ]
+
+
+@with_rig
+async def test_what_requests_and_the_background_make_at_once_is_kept_outside_once(rig: Rig) -> None:
+    outside = rig.team.audit.archive = Outside()
+
+    async def write_and_make() -> None:
+        await write(rig, 1)
+        await checkpoints.make(rig.team, DEFAULT_TENANT)
+
+    for _ in range(5):
+        await write(rig, 1)
+        later(rig)
+        await asyncio.gather(
+            checkpoints.make(rig.team, DEFAULT_TENANT), write_and_make(), checkpoints.make_due(rig.team)
+        )
+        await checkpoints.make_due(rig.team)
+
+    assert [one.size for one in outside.kept[DEFAULT_TENANT]] == await sizes(rig)
 
 
 @with_rig

@@ -13,6 +13,7 @@ from parley.domain.audit.entry import TENANT_SIDE
 from parley.domain.directory.callers import DEFAULT_TENANT, Caller, KeyKind
 from parley.domain.errors.errors import NotFound
 from parley.domain.store.changes import TeamChanges
+from tests.contract.team_store import a_post
 from tests.rigs.team import Rig, with_rig
 from tests.samples.audit import a_draft
 
@@ -50,6 +51,25 @@ async def test_an_admin_and_a_service_see_their_whole_tenant_and_nothing_else(ri
     assert await numbers(rig, rig.caller(kind=KeyKind.SERVICE)) == [1, 2, 3]
     (foreign,) = (await audits.page(rig.team, admin(rig, "acme"), Filters())).entries
     assert foreign.id == "aud_acme_1"
+
+
+@with_rig
+async def test_entries_of_one_message_are_found_by_its_exchange_and_only_by_who_sees_them(rig: Rig) -> None:
+    await rig.intent(agents=("alice", "bob", "carol"))
+    await rig.channel()
+    governed = [a_post(f"msg_{n}", to="bob", recipients=("bob",))._replace(exchange_id="exch_1") for n in (8, 9)]
+    await rig.store.commit(TeamChanges(DEFAULT_TENANT, tuple(governed)))
+    _, second = governed
+    for said in governed:
+        facts = {"message_id": said.id}
+        await write(rig, "alice", "bob", exchange_id="exch_1", facts=facts)
+
+    assert await numbers(rig, admin(rig), message_id=second.id) == [3, 4]
+    assert await numbers(rig, rig.caller("bob"), message_id=second.id) == [4]
+    assert await numbers(rig, rig.caller("carol"), message_id=second.id) == []
+    assert await numbers(rig, admin(rig), message_id=second.id, exchange_id="exch_2") == []
+    assert await numbers(rig, admin(rig), message_id="msg_none") == []
+    assert await numbers(rig, admin(rig, "acme"), message_id=second.id) == []
 
 
 @with_rig

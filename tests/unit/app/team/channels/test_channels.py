@@ -16,7 +16,7 @@ from parley.domain.channel.post import PostDraft, PostState
 from parley.domain.directory.access import AccessPolicy, Permission
 from parley.domain.directory.callers import AgentStatus, Caller, KeyKind
 from parley.domain.directory.intent import IntentStatus, Task, TaskStatus
-from parley.domain.errors.errors import BadName, Forbidden, Invalid, NotFound, ParleyError, Stale
+from parley.domain.errors.errors import BadName, Forbidden, Invalid, NotFound, Stale
 from parley.domain.errors.team import (
     AgentDeparted,
     BadCorrelation,
@@ -31,15 +31,9 @@ from parley.domain.message.message import Pattern
 from parley.domain.store.changes import TeamChanges
 from parley.domain.store.limits import TeamLimits
 from parley.domain.times import stamp
-from tests.rigs.team import CHANNEL, INTENT, Rig, delivered, with_rig
+from tests.rigs.team import CHANNEL, INTENT, Rig, delivered, refusal, with_rig
 
 NOTE = PostDraft(Pattern.NOTIFY, b"{}")
-
-
-async def refusal(verb: Awaitable[object]) -> type[ParleyError]:
-    with pytest.raises(ParleyError) as refused:
-        await verb
-    return type(refused.value)
 
 
 def creates(rig: Rig, agent: str = "bob", **draft: object) -> Awaitable[ChannelWithTally]:

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from parley.app.team.channels import posting, requests
+from parley.app.team.channels import posting, reading, requests
+from parley.app.team.channels.asking import ask
 from parley.app.team.channels.posting import Held
+from parley.app.team.channels.reading import MessageFilter
 from parley.app.team.directory import departure
 from parley.app.team.queues import claims
 from parley.app.team.queues.claims import ClaimWish
@@ -92,7 +94,7 @@ async def test_a_waiting_ask_gets_the_answer_of_whom_its_request_was_handed_on_t
 async def asking(rig: Rig) -> tuple[asyncio.Task[Any], Post]:
     """An ask of alice that waits for bob, and its request."""
     question = PostDraft(Pattern.REQUEST, b"{}", "bob")
-    task = asyncio.create_task(posting.ask(rig.team, rig.caller("alice"), CHANNEL, question, 60))
+    task = asyncio.create_task(ask(rig.team, rig.caller("alice"), CHANNEL, question, 60))
     found: list[Post] = []
 
     async def posted() -> bool:
@@ -292,6 +294,53 @@ async def test_an_ask_ends_when_whoever_has_its_request_now_leaves(rig: Rig) -> 
     assert (await refusal(task)).code == "message_expired"
 
 
+async def leave(rig: Rig, agent: str) -> None:
+    await departure.depart(rig.team, rig.caller("", KeyKind.ADMIN), agent)
+
+
+@with_rig
+async def test_a_request_expires_when_whoever_has_it_now_leaves(rig: Rig) -> None:
+    await an_open_channel(rig)
+    for agent in CREW:
+        await rig.agent(agent)
+    request = await asked(rig)
+    first = await handed(rig, request)
+    second = await handed(rig, first, "dave", "carol")
+
+    await leave(rig, "bob")
+    await leave(rig, "carol")
+    assert await stands(rig, request) is RequestPhase.FORWARDED
+    await leave(rig, "dave")
+
+    assert await stands(rig, request) is RequestPhase.EXPIRED
+    for between in (first, second):
+        kept = await rig.store.post(DEFAULT_TENANT, between.id)
+        assert kept is not None
+        assert kept.over(rig.at())
+    page = await reading.page(rig.team, rig.caller("alice"), CHANNEL, MessageFilter())
+    heard = [json.loads(post.payload) for post, _ in page.messages]
+    assert {"event": "agent_departed", "agent_id": "dave"} in heard
+
+
+@with_rig
+async def test_a_request_that_others_can_answer_survives_whoever_has_a_part_of_it(rig: Rig) -> None:
+    await an_open_channel(rig)
+    for agent in (*CREW, "erik"):
+        await rig.agent(agent)
+    await rig.role("expert", "bob", "carol")
+    to_both, to_role = await asked(rig, "role:expert"), await asked(rig, "dave")
+    await handed(rig, to_both, "erik")
+    await handed(rig, to_role, "role:expert", "dave")
+    answered_before = await asked(rig)
+    await answered(rig, await handed(rig, answered_before, "erik"), "erik")
+
+    await leave(rig, "erik")
+    assert await stands(rig, to_both) is RequestPhase.OPEN
+    assert await stands(rig, answered_before) is RequestPhase.ANSWERED
+    await leave(rig, "carol")
+    assert await stands(rig, to_role) is RequestPhase.FORWARDED
+
+
 @with_rig
 async def test_a_claimed_request_is_handed_on_under_its_lease_and_its_job_ends(rig: Rig) -> None:
     await an_open_channel(rig)
@@ -466,10 +515,16 @@ async def test_one_holder_of_a_role_hands_on_and_the_others_may_still_answer(rig
 @with_rig
 async def test_who_handed_a_request_on_does_not_see_its_answer(rig: Rig) -> None:
     await an_open_channel(rig)
-    answer = await answered(rig, await handed(rig, await asked(rig)), "carol")
+    request = await asked(rig)
+    answer = await answered(rig, await handed(rig, request), "carol")
 
     assert answer.recipients == ("alice",)
     assert json.loads(answer.metadata)["forwarded"]["by"] == ["bob"]
+    shown = [await requests.get(rig.team, rig.caller(agent), CHANNEL, request.id) for agent in ("alice", "bob")]
+    assert [view.phase for view in shown] == [RequestPhase.ANSWERED] * 2
+    assert [[one.id for one in view.answers] for view in shown] == [[answer.id], []]
+    everything = await requests.get(rig.team, rig.caller("", KeyKind.ADMIN), CHANNEL, request.id)
+    assert [one.id for one in everything.answers] == [answer.id]
 
 
 # ---------------------------------------------------------------- questions in return

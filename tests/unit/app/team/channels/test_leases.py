@@ -55,6 +55,7 @@ async def test_who_claimed_a_request_is_the_one_who_was_asked(rig: Rig) -> None:
 async def test_what_a_person_releases_needs_no_lease(rig: Rig) -> None:
     await rig.intent(agents=CREW)
     await rig.channel()
+    await rig.role("coder", "bob")
     request = await rig.say("alice", to="any:coder", pattern=Pattern.REQUEST)
     _, answered, job, *_ = await answered_by(
         rig.team, rig.caller("bob"), CHANNEL, an_answer(request.id), by_person=True

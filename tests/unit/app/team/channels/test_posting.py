@@ -1,43 +1,47 @@
-"""Posting: who may say what to whom, what is written with it, and asking for an answer."""
+"""Posting: who may say what to whom, and what is written with it."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from parley.app.team.channels import posting
+from parley.app.team.channels import posting, requests
 from parley.app.team.channels.posting import Held
-from parley.app.team.rules.suspensions import suspend
-from parley.domain.channel.channel import Channel, MemberPolicy, Options, closed
+from parley.app.team.directory import agents
+from parley.domain.agents.agent import AgentDraft
+from parley.domain.channel.channel import MemberPolicy, Options, closed
 from parley.domain.channel.post import Post, PostDraft, PostState
+from parley.domain.channel.request import RequestState
 from parley.domain.directory.access import AccessPolicy, Permission
 from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus, KeyKind, Saved
-from parley.domain.errors.errors import Conflict, Invalid, NotFound, ParleyError, Stale
-from parley.domain.errors.rules import Suspended
+from parley.domain.errors.errors import Conflict, Invalid, NotFound, Stale
 from parley.domain.errors.team import (
     AgentDeparted,
-    AskTimeout,
     BadCorrelation,
     ChannelClosed,
-    CircularWait,
     MessageExpired,
     NotAddressee,
     NotARequest,
     NotMember,
-    Unauthorized,
+    RequestWithdrawn,
 )
 from parley.domain.message.message import Pattern
-from parley.domain.rules.suspension import Stopped
-from parley.domain.store.changes import TeamChanges
+from parley.domain.record import Expect
+from parley.domain.store.changes import Committed, TeamChanges
 from parley.domain.times import stamp
-from tests.rigs.node import two_nodes
-from tests.rigs.team import CHANNEL, INTENT, PATIENCE, Rig, delivered, in_loop, soon, venue, with_rig
+from tests.rigs.team import (
+    CHANNEL,
+    INTENT,
+    Rig,
+    before_the_commit,
+    delivered,
+    refusal,
+    venue,
+    with_rig,
+)
 
 pytestmark = pytest.mark.both_stores
 
@@ -46,20 +50,9 @@ QUESTION = PostDraft(Pattern.REQUEST, b'{"q":1}', "bob")
 REPLY = PostDraft(Pattern.NOTIFY, b'{"a":1}')
 
 
-async def an_open_channel(rig: Rig) -> None:
-    await rig.intent(agents=("bob", "carol"))
-    await rig.channel()
-
-
-async def refusal(verb: Awaitable[object]) -> type[ParleyError]:
-    with pytest.raises(ParleyError) as refused:
-        await verb
-    return type(refused.value)
-
-
 @with_rig
 async def test_a_message_is_there_when_the_post_returns(rig: Rig) -> None:
-    await an_open_channel(rig)
+    await rig.open_channel()
 
     said = await rig.say("bob", "hello", to="alice")
 
@@ -70,7 +63,7 @@ async def test_a_message_is_there_when_the_post_returns(rig: Rig) -> None:
 
 @with_rig
 async def test_a_message_without_addressee_is_for_everyone(rig: Rig) -> None:
-    await an_open_channel(rig)
+    await rig.open_channel()
 
     silent = await rig.say("bob")
     starred = await rig.say("bob", to="*")
@@ -81,7 +74,7 @@ async def test_a_message_without_addressee_is_for_everyone(rig: Rig) -> None:
 
 @with_rig
 async def test_somebody_has_to_speak(rig: Rig) -> None:
-    await an_open_channel(rig)
+    await rig.open_channel()
 
     service = rig.caller(kind=KeyKind.SERVICE)
 
@@ -141,9 +134,66 @@ async def test_a_role_reaches_those_who_hold_it_and_take_part(rig: Rig) -> None:
     assert (waiting.recipients, waiting.state) == ((), PostState.PENDING)
 
 
+async def beat(rig: Rig, agent: str) -> None:
+    await agents.heartbeat(rig.team, rig.caller(agent), agent, 3)
+
+
+async def register_with_another_capability(rig: Rig, agent: str) -> None:
+    await agents.register(rig.team, rig.caller(agent), AgentDraft(agent, capabilities=(rig.ids.suffix(4),)))
+
+
+async def drain(rig: Rig, agent: str) -> None:
+    await agents.change_status(rig.team, rig.caller(agent), agent, AgentStatus.DRAINING)
+
+
+@pytest.mark.parametrize("news", [beat, register_with_another_capability, drain])
+@pytest.mark.parametrize("to", ["role:worker", "any:worker", "bob", "*"])
+@with_rig
+async def test_what_agents_say_of_themselves_delays_no_message(
+    rig: Rig, news: Callable[[Rig, str], Awaitable[None]], to: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rig.open_channel()
+    for agent in ("alice", "bob", "carol"):
+        await rig.agent(agent)
+    await rig.role("worker", "bob", "carol")
+    commit, tries = rig.store.commit, 0
+
+    async def after_news_of_all(changes: TeamChanges) -> Committed:
+        nonlocal tries
+        if changes.posts:
+            tries += 1
+            for agent in ("alice", "bob", "carol"):
+                await news(rig, agent)
+        return await commit(changes)
+
+    monkeypatch.setattr(rig.store, "commit", after_news_of_all)
+    said = await rig.say("alice", to=to)
+
+    assert tries == 1
+    assert said.state in (PostState.DELIVERED, PostState.PENDING)
+
+
+@pytest.mark.parametrize("agent", ["alice", "bob"])
+@with_rig
+async def test_who_leaves_after_a_heartbeat_at_this_moment_neither_speaks_nor_is_spoken_to(
+    rig: Rig, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rig.open_channel()
+    await rig.agent(agent)
+
+    async def leave(rig: Rig) -> None:
+        await beat(rig, agent)
+        await agents.deregister(rig.team, rig.caller(agent), agent)
+        await rig.agent(agent, current_load=1)
+
+    before_the_commit(rig, monkeypatch, leave)
+
+    assert await refusal(rig.say("alice", to="bob")) is AgentDeparted
+
+
 @with_rig
 async def test_a_role_that_changes_at_this_moment_is_looked_at_again(rig: Rig) -> None:
-    await an_open_channel(rig)
+    await rig.open_channel()
     await rig.role("billing", "bob")
     draft = PostDraft(Pattern.NOTIFY, b"{}", "role:billing")
     decided = await posting.decide(rig.team, rig.caller("alice"), venue(rig, "alice"), (draft,), ("msg_x",))
@@ -191,7 +241,7 @@ async def test_a_channel_lives_its_time_after_the_last_message(rig: Rig) -> None
 
 @with_rig
 async def test_who_has_left_neither_speaks_nor_is_spoken_to(rig: Rig) -> None:
-    await an_open_channel(rig)
+    await rig.open_channel()
     await rig.agent("bob", status=AgentStatus.DEREGISTERED)
 
     assert await refusal(rig.say("bob")) is AgentDeparted
@@ -201,7 +251,7 @@ async def test_who_has_left_neither_speaks_nor_is_spoken_to(rig: Rig) -> None:
 
 @with_rig
 async def test_no_message_slips_in_behind_a_departure(rig: Rig) -> None:
-    await an_open_channel(rig)
+    await rig.open_channel()
     await rig.agent("bob")
     speaks = await posting.decide(rig.team, rig.caller("bob"), venue(rig, "bob"), (NOTE,), ("msg_x",))
     spoken_to = await posting.decide(rig.team, rig.caller("alice"), venue(rig, "alice"), (QUESTION,), ("msg_y",))
@@ -214,7 +264,7 @@ async def test_no_message_slips_in_behind_a_departure(rig: Rig) -> None:
 
 @with_rig
 async def test_several_messages_are_posted_together_or_not_at_all(rig: Rig) -> None:
-    await an_open_channel(rig)
+    await rig.open_channel()
 
     posts = await posting.post_all(rig.team, rig.caller("alice"), CHANNEL, (NOTE, QUESTION, NOTE))
     wrong = (NOTE, PostDraft(Pattern.REQUEST, b"{}"))
@@ -226,7 +276,7 @@ async def test_several_messages_are_posted_together_or_not_at_all(rig: Rig) -> N
 
 @with_rig
 async def test_a_channel_that_keeps_changing_is_given_up_at_last(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    await an_open_channel(rig)
+    await rig.open_channel()
     tries = 0
 
     async def stale(changes: TeamChanges) -> None:
@@ -242,7 +292,7 @@ async def test_a_channel_that_keeps_changing_is_given_up_at_last(rig: Rig, monke
 
 @with_rig
 async def test_a_used_idempotency_key_is_not_tried_again(rig: Rig) -> None:
-    await an_open_channel(rig)
+    await rig.open_channel()
     caller = rig.caller("bob")._replace(saved=Saved("scope", "f", "once_1", rig.at()))
 
     said = await posting.post(rig.team, caller, CHANNEL, NOTE)
@@ -281,7 +331,7 @@ async def test_an_audited_message_is_in_the_log_of_its_intent(rig: Rig) -> None:
 
 @with_rig
 async def test_a_message_that_is_not_audited_is_not_in_the_log(rig: Rig) -> None:
-    await an_open_channel(rig)
+    await rig.open_channel()
 
     await rig.say("bob")
 
@@ -293,7 +343,7 @@ async def test_a_message_that_is_not_audited_is_not_in_the_log(rig: Rig) -> None
 
 @with_rig
 async def test_a_reply_goes_to_the_one_who_asked(rig: Rig) -> None:
-    await an_open_channel(rig)
+    await rig.open_channel()
     request = await rig.say("alice", to="bob", pattern=Pattern.REQUEST)
 
     answer = delivered(await posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, REPLY))
@@ -307,7 +357,7 @@ async def test_a_reply_goes_to_the_one_who_asked(rig: Rig) -> None:
 
 @with_rig
 async def test_a_response_by_post_follows_the_same_rules(rig: Rig) -> None:
-    await an_open_channel(rig)
+    await rig.open_channel()
     await rig.channel("chan_2")
     request = await rig.say("alice", to="bob", pattern=Pattern.REQUEST)
     elsewhere = await rig.say("alice", to="bob", pattern=Pattern.REQUEST, channel_id="chan_2")
@@ -328,7 +378,7 @@ async def test_a_response_by_post_follows_the_same_rules(rig: Rig) -> None:
 
 @with_rig
 async def test_only_who_was_asked_may_reply(rig: Rig) -> None:
-    await an_open_channel(rig)
+    await rig.open_channel()
     await rig.role("billing", "bob", "carol")
     direct = await rig.say("alice", to="bob", pattern=Pattern.REQUEST)
     to_role = await rig.say("alice", to="role:billing", pattern=Pattern.REQUEST)
@@ -371,7 +421,7 @@ async def test_of_what_one_may_not_see_a_reply_tells_nothing(rig: Rig) -> None:
 
 @with_rig
 async def test_a_directed_notice_to_another_cannot_be_found_by_replying(rig: Rig) -> None:
-    await an_open_channel(rig)
+    await rig.open_channel()
     notice = await rig.say("alice", to="bob")
 
     assert await refusal(posting.reply(rig.team, rig.caller("carol"), CHANNEL, notice.id, REPLY)) is NotFound
@@ -379,7 +429,7 @@ async def test_a_directed_notice_to_another_cannot_be_found_by_replying(rig: Rig
 
 @with_rig
 async def test_an_expired_request_is_not_answered(rig: Rig) -> None:
-    await an_open_channel(rig)
+    await rig.open_channel()
     ends = rig.clock.at + timedelta(seconds=10)
     request = await rig.say("alice", to="bob", pattern=Pattern.REQUEST, expires_at=ends)
 
@@ -412,147 +462,33 @@ async def test_a_request_of_a_closed_channel_is_not_answered(rig: Rig) -> None:
     assert await refusal(posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, REPLY)) is ChannelClosed
 
 
-# ---------------------------------------------------------------- asking
+@with_rig
+async def test_a_reply_looks_once_how_its_request_stands(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    await rig.open_channel()
+    request = await rig.say("alice", to="bob", pattern=Pattern.REQUEST)
+    looked_up: list[str] = []
+    state = rig.team.requests.state
 
+    async def noted(tenant: str, post: Post, expects: list[Expect] | None = None) -> RequestState | None:
+        looked_up.append(post.id)
+        return await state(tenant, post, expects)
 
-async def asking(rig: Rig, sender: str, to: str, seconds: float = PATIENCE) -> asyncio.Task[Post | Held]:
-    """An ask that has been posted and waits."""
-    before = (await rig.store.tally(DEFAULT_TENANT, CHANNEL)).total
-    draft = PostDraft(Pattern.REQUEST, b"{}", to)
-    task = asyncio.create_task(posting.ask(rig.team, rig.caller(sender), CHANNEL, draft, seconds))
+    monkeypatch.setattr(rig.team.requests, "state", noted)
+    await posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, PostDraft(Pattern.RESPONSE, b"{}"))
 
-    async def posted() -> bool:
-        return (await rig.store.tally(DEFAULT_TENANT, CHANNEL)).total > before or task.done()
-
-    await soon(posted)
-    return task
-
-
-async def last_request(rig: Rig, to: str) -> Post:
-    found = [item.post for item in await rig.store.feed("default", 0) if item.post and item.post.to == to]
-    return found[-1]
+    assert looked_up == [request.id]
 
 
 @with_rig
-async def test_an_ask_returns_the_first_answer(rig: Rig) -> None:
-    await an_open_channel(rig)
-    await rig.role("billing", "bob", "carol")
-    ask = await asking(rig, "alice", "role:billing")
-    request = await last_request(rig, "role:billing")
+async def test_a_reply_that_a_withdrawal_overtakes_is_refused(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    await rig.open_channel()
+    request = await rig.say("alice", to="bob", pattern=Pattern.REQUEST)
 
-    first = await posting.reply(rig.team, rig.caller("carol"), CHANNEL, request.id, REPLY)
-    await posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, REPLY)
+    async def withdraw(rig: Rig) -> None:
+        await requests.withdraw(rig.team, rig.caller("alice"), CHANNEL, request.id)
 
-    assert await ask == first
+    before_the_commit(rig, monkeypatch, withdraw)
 
-
-@with_rig
-async def test_an_ask_gives_up_in_time_and_its_request_expires_with_it(rig: Rig) -> None:
-    await an_open_channel(rig)
-
-    with pytest.raises(AskTimeout) as gave_up:
-        await posting.ask(rig.team, rig.caller("alice"), CHANNEL, QUESTION, 0.01)
-
-    request = await last_request(rig, "bob")
-    assert gave_up.value.facts["request_id"] == request.id
-    assert request.expires_at == stamp(rig.clock.at + timedelta(seconds=0.01))
-
-
-@with_rig
-async def test_the_patience_of_an_ask_counts_from_when_it_is_posted(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    await an_open_channel(rig)
-    decide = posting.decide
-
-    async def slowly(*args: Any, **options: Any) -> posting.PendingCommit:  # noqa: ANN401
-        decision = await decide(*args, **options)
-        rig.clock.pass_by(seconds=1)
-        return decision
-
-    monkeypatch.setattr(posting, "decide", slowly)
-
-    with pytest.raises(AskTimeout):  # not: that its end lies in the past
-        await posting.ask(rig.team, rig.caller("alice"), CHANNEL, QUESTION, 0.01)
-
-
-@with_rig
-async def test_only_a_request_can_be_asked(rig: Rig) -> None:
-    await an_open_channel(rig)
-
-    assert await refusal(posting.ask(rig.team, rig.caller("alice"), CHANNEL, NOTE, 1)) is Invalid
-
-
-@with_rig
-async def test_agents_that_would_wait_for_each_other_are_named(rig: Rig) -> None:
-    await an_open_channel(rig)
-    first = await asking(rig, "alice", "bob")
-    second = await asking(rig, "bob", "carol")
-
-    with pytest.raises(CircularWait) as refused:
-        await posting.ask(rig.team, rig.caller("carol"), CHANNEL, PostDraft(Pattern.REQUEST, b"{}", "alice"), PATIENCE)
-
-    assert refused.value.facts["agents"] == ["carol", "alice", "bob", "carol"]
-    assert (await rig.store.tally(DEFAULT_TENANT, CHANNEL)).total == 2
-    for task in (first, second):
-        task.cancel()
-    await asyncio.gather(first, second, return_exceptions=True)
-    third = await asking(rig, "carol", "alice")
-    assert (await rig.store.tally(DEFAULT_TENANT, CHANNEL)).total == 3
-    third.cancel()
-
-
-@with_rig
-async def test_an_ask_ends_when_its_channel_does(rig: Rig) -> None:
-    await an_open_channel(rig)
-    ask = await asking(rig, "alice", "bob")
-    channel = await rig.store.get(Channel, "default", CHANNEL)
-    assert channel is not None
-
-    await rig.store.commit(TeamChanges("default", puts=(closed(channel, rig.at(), timedelta()),), ended=(CHANNEL,)))
-
-    assert await refusal(ask) is MessageExpired
-
-
-@in_loop
-async def test_an_ask_ends_at_once_when_its_agent_is_suspended_or_its_key_revoked_on_another_node(
-    tmp_path: Path,
-) -> None:
-    async with two_nodes(tmp_path) as (a, b):
-        await a.intent()
-        await a.channel()
-        for agent in ("alice", "bob"):
-            await a.key(agent)
-        first, second = await asking(a, "alice", "carol"), await asking(a, "bob", "carol")
-
-        await suspend(b.team, b.caller("", KeyKind.ADMIN), Stopped.AGENT, "alice", "")
-        assert await refusal(first) is Suspended
-        assert not second.done()
-        await b.revoke("bob")
-        assert await refusal(second) is Unauthorized
-
-
-@with_rig
-async def test_who_asks_again_gets_the_answer_that_was_given_meanwhile(rig: Rig) -> None:
-    await an_open_channel(rig)
-    ask = await asking(rig, "alice", "bob")
-    request = await last_request(rig, "bob")
-    ask.cancel()
-    await asyncio.gather(ask, return_exceptions=True)
-
-    answer = await posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, REPLY)
-
-    assert await posting.resume_ask(rig.team, rig.caller("alice"), request.id, 1) == answer
-
-
-@with_rig
-async def test_two_may_wait_for_one_answer(rig: Rig) -> None:
-    await an_open_channel(rig)
-    first = await asking(rig, "alice", "bob")
-    request = await last_request(rig, "bob")
-    second = asyncio.create_task(posting.resume_ask(rig.team, rig.caller("alice"), request.id, PATIENCE))
-    third = asyncio.create_task(posting.resume_ask(rig.team, rig.caller("alice"), request.id, PATIENCE))
-    await soon(lambda: len(rig.team.waits._by_request[request.id].answers) == 3)
-    first.cancel()
-
-    answer = await posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, REPLY)
-
-    assert await second == await third == answer
+    answer = PostDraft(Pattern.RESPONSE, b"{}")
+    refused = await refusal(posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, answer))
+    assert refused is RequestWithdrawn

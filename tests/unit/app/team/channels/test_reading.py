@@ -17,23 +17,17 @@ from parley.domain.channel.channel import MemberPolicy, Options
 from parley.domain.channel.post import PostDraft, status_of
 from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import Caller, KeyKind
-from parley.domain.errors.errors import NotFound, ParleyError
+from parley.domain.errors.errors import NotFound
 from parley.domain.errors.team import BadCursor, CursorEvicted, MessageExpired, NotAddressee, NotMember
 from parley.domain.message.message import Pattern
 from parley.domain.times import stamp
 from tests.rigs.lists import collect
 from tests.rigs.node import two_nodes
-from tests.rigs.team import CHANNEL, CountedIds, Rig, in_loop, soon, with_rig
+from tests.rigs.team import CHANNEL, CountedIds, Rig, in_loop, refusal, soon, with_rig
 
 pytestmark = pytest.mark.both_stores
 
 REPLY = PostDraft(Pattern.NOTIFY, b'{"a":1}')
-
-
-async def refusal(verb: Awaitable[object]) -> type[ParleyError]:
-    with pytest.raises(ParleyError) as refused:
-        await verb
-    return type(refused.value)
 
 
 def paged(rig: Rig, agent: str, **asked: object) -> Awaitable[MessagePage]:
@@ -396,6 +390,23 @@ async def test_what_has_expired_is_never_read(rig: Rig) -> None:
     assert await refusal(reading.mark_read(rig.team, rig.caller("bob"), CHANNEL, late.id)) is MessageExpired
     seen = await reading.mark_read(rig.team, rig.caller("bob"), CHANNEL, early.id)
     assert status_of(seen.post, seen.read_at, rig.at()) == "read"
+
+
+@with_rig
+async def test_an_answered_question_is_listed_and_found_after_its_time_and_cannot_be_answered_again(rig: Rig) -> None:
+    await a_channel(rig)
+    until = rig.clock.at + timedelta(seconds=5)
+    asked = await rig.say("alice", "which one?", to="bob", pattern=Pattern.REQUEST, expires_at=until)
+    late = await rig.say("alice", "which other one?", to="bob", pattern=Pattern.REQUEST, expires_at=until)
+    await posting.reply(rig.team, rig.caller("bob"), CHANNEL, asked.id, REPLY)
+
+    rig.clock.pass_by(seconds=5)
+
+    for reader in ("alice", "bob"):
+        found = reading.search(rig.team, rig.caller(reader), "which")
+        assert await read(rig, reader) == [1, 3]
+        assert [one.post.id for one in await collect(found)] == [asked.id]
+    assert await refusal(posting.reply(rig.team, rig.caller("bob"), CHANNEL, late.id, REPLY)) is MessageExpired
 
 
 # ---------------------------------------------------------------- search

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from parley.app.team.channels import channels, posting, requests
+from parley.app.team.channels.asking import ask, resume_ask
 from parley.app.team.channels.posting import Held
 from parley.app.team.channels.requests import RequestView
 from parley.app.team.directory import departure
@@ -241,7 +242,7 @@ async def test_of_an_answer_and_a_withdrawal_that_cross_one_wins_and_the_other_i
 async def asking(rig: Rig, **draft: Any) -> tuple[asyncio.Task[Any], Post]:  # noqa: ANN401  # of a draft
     """An ask of alice that waits for bob, and its request."""
     question = PostDraft(Pattern.REQUEST, b"{}", "bob")._replace(**draft)
-    task = asyncio.create_task(posting.ask(rig.team, rig.caller("alice"), CHANNEL, question, 60))
+    task = asyncio.create_task(ask(rig.team, rig.caller("alice"), CHANNEL, question, 60))
     found: list[Post] = []
 
     async def posted() -> bool:
@@ -427,7 +428,7 @@ async def test_a_partial_answer_does_not_end_an_ask(rig: Rig) -> None:
     task, request = await asking(rig, **STREAMING)
 
     await part(rig, request)
-    resumed = asyncio.create_task(posting.resume_ask(rig.team, rig.caller("alice"), request.id, 60))
+    resumed = asyncio.create_task(resume_ask(rig.team, rig.caller("alice"), request.id, 60))
     await asyncio.sleep(0)
     assert not task.done()
     answer = await answered(rig, request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parley.app.team.channels import posting
+from parley.app.team.channels import asking, posting
 from parley.app.team.directory import departure, keys
 from parley.app.team.directory.keys import KeyDraft
 from parley.domain.channel.channel import MemberPolicy, closed
@@ -30,7 +30,7 @@ async def stage(rig: Rig, *agents: str) -> None:
 
 async def asked(rig: Rig, to: str, *, sender: str = "alice", needs: bool = True) -> Post:
     """Post a request that has to have somebody who could answer."""
-    request = PostDraft(Pattern.REQUEST, b"{}", to, needs_responders=needs)
+    request = PostDraft(Pattern.REQUEST, b"{}", to, wait_for_responders=not needs)
     return delivered(await posting.post(rig.team, rig.caller(sender), CHANNEL, request))
 
 
@@ -46,7 +46,7 @@ async def test_a_name_that_nobody_knows_is_refused_with_what_was_meant(rig: Rig)
 
     error = await refusal(rig, "planer")
 
-    assert str(error) == 'no agent "planer" is registered (did you mean planner?)'
+    assert str(error) == 'no agent "planer" is registered (did you mean "planner"?)'
     assert error.facts == {"to": "planer", "similar": ["planner"]}
     assert (await refusal(rig, "qwertz")).facts["similar"] == []
 
@@ -125,7 +125,7 @@ async def test_a_role_that_nobody_here_holds_is_refused_with_similar_roles(rig: 
 
     error = await refusal(rig, "role:reviewr")
 
-    assert str(error) == 'nobody in this channel holds the role "reviewr" (did you mean role:reviewer?)'
+    assert str(error) == 'nobody holds the role "reviewr" (did you mean "role:reviewer"?)'
     assert error.facts["similar"] == ["role:reviewer"]
     await refusal(rig, "role:reviewed")
     assert (await asked(rig, "role:reviewer")).recipients == ("bob",)
@@ -135,9 +135,99 @@ async def test_a_role_that_nobody_here_holds_is_refused_with_similar_roles(rig: 
 async def test_a_role_whose_holders_cannot_read_the_channel_is_refused(rig: Rig) -> None:
     await rig.intent(agents=CREW)
     await rig.channel(CHANNEL, policy=MemberPolicy.EXPLICIT)
+    await rig.agent("bob")
     await rig.role("reviewer", "bob")
 
-    assert (await refusal(rig, "role:reviewer")).facts["similar"] == []
+    error = await refusal(rig, "role:reviewer")
+
+    assert error.facts["similar"] == []
+    assert str(error) == (
+        'nobody in this channel holds the role "reviewer" (bob holds it, but not here; bring one:'
+        ' PATCH /channels/chan_1 {"add_members": ["bob"]})'
+    )
+
+
+@pytest.mark.parametrize("to", ["role:reviewer", "any:reviewer"])
+@with_rig
+async def test_the_refusal_names_holders_that_are_not_on_the_intent_and_how_to_bring_one(rig: Rig, to: str) -> None:
+    await rig.intent(policy=AccessPolicy.CLOSED)
+    await rig.channel()
+    for agent in ("bob", "carol", "dave", "erik"):
+        await rig.agent(agent)
+    await rig.role("reviewer", "bob", "carol", "dave", "erik")
+
+    assert str(await refusal(rig, to)) == (
+        'nobody in this channel holds the role "reviewer" (bob and carol and dave hold it, but not here; bring one:'
+        " parley intent assign intent_1 bob)"
+    )
+
+
+@with_rig
+async def test_the_refusal_of_a_role_that_nobody_holds_says_how_to_give_it(rig: Rig) -> None:
+    await stage(rig)
+
+    assert str(await refusal(rig, "role:nobody")) == (
+        'nobody holds the role "nobody" (give it to an agent: parley agent register NAME --role nobody)'
+    )
+
+
+@pytest.mark.parametrize("pattern", [Pattern.NOTIFY, Pattern.REQUEST])
+@with_rig
+async def test_a_job_waits_for_holders_of_a_known_role_and_not_for_ever_because_of_a_typing_error(
+    rig: Rig, pattern: Pattern
+) -> None:
+    await stage(rig)
+    await rig.role("coder", "bob")
+    await rig.role("retired")
+
+    with pytest.raises(NoResponders) as refused:
+        await rig.say("alice", to="any:codr", pattern=pattern)
+    assert str(refused.value) == 'nobody holds the role "codr" (did you mean "any:coder"?)'
+    for known in ("coder", "retired"):
+        assert (await rig.say("alice", to=f"any:{known}", pattern=pattern)).seq
+    assert (await rig.say("alice", to="any:codr", pattern=pattern, wait_for_responders=True)).seq
+
+
+@pytest.mark.parametrize("pattern", [Pattern.NOTIFY, Pattern.REQUEST])
+@pytest.mark.parametrize("to", ["nobody", "role:nobody", "any:nobody"])
+@with_rig
+async def test_whatever_may_not_wait_is_refused_when_nobody_could_get_it(rig: Rig, to: str, pattern: Pattern) -> None:
+    await stage(rig)
+
+    with pytest.raises(NoResponders):
+        await rig.say("alice", to=to, pattern=pattern, wait_for_responders=False)
+    for everyone in ("", "*"):
+        await rig.say("alice", to=everyone, wait_for_responders=False)
+
+
+@with_rig
+async def test_several_jobs_of_which_one_is_for_an_unknown_role_are_refused_together(rig: Rig) -> None:
+    await stage(rig)
+    await rig.role("coder", "bob")
+    drafts = [PostDraft(Pattern.NOTIFY, b"{}", to) for to in ("any:coder", "any:codr")]
+
+    with pytest.raises(NoResponders):
+        await posting.post_all(rig.team, rig.caller("alice"), CHANNEL, drafts)
+    assert (await rig.store.tally("default", CHANNEL)).total == 0
+
+
+@pytest.mark.parametrize("policy", MemberPolicy)
+@with_rig
+async def test_a_plain_message_to_a_misspelt_name_that_takes_no_part_names_similar_ones(
+    rig: Rig, policy: MemberPolicy
+) -> None:
+    await rig.intent(policy=AccessPolicy.CLOSED, grants=(rig.grant("planner"),))
+    await rig.channel(CHANNEL, policy=policy)
+    await rig.agent("planner")
+    await rig.agent("stranger")
+
+    with pytest.raises(NotMember) as misspelt:
+        await rig.say("alice", to="planer")
+    with pytest.raises(NotMember) as known:
+        await rig.say("alice", to="stranger")
+
+    assert (misspelt.value.hint, misspelt.value.facts["similar"]) == ('did you mean "planner"?', ["planner"])
+    assert "similar" not in known.value.facts
 
 
 @with_rig
@@ -154,9 +244,9 @@ async def test_an_ask_waits_or_is_refused_as_its_draft_says(rig: Rig) -> None:
     patient = PostDraft(Pattern.REQUEST, b"{}", "nobody")
 
     with pytest.raises(AskTimeout):
-        await posting.ask(rig.team, rig.caller("alice"), CHANNEL, patient, 0.01)
+        await asking.ask(rig.team, rig.caller("alice"), CHANNEL, patient, 0.01)
     with pytest.raises(NoResponders):
-        await posting.ask(rig.team, rig.caller("alice"), CHANNEL, patient._replace(needs_responders=True), 60)
+        await asking.ask(rig.team, rig.caller("alice"), CHANNEL, patient._replace(wait_for_responders=False), 60)
 
 
 @with_rig

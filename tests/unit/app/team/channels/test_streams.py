@@ -11,19 +11,22 @@ import pytest
 
 from parley.app.team.channels import streams
 from parley.app.team.channels.streams import FeedBatch, Followed
+from parley.app.team.directory import keys
 from parley.app.team.intents import intents
 from parley.app.team.state import tail
+from parley.app.team.team import Team
 from parley.domain.channel.channel import Channel, MemberPolicy, Options, without_member
 from parley.domain.channel.event import EventDraft
 from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import Post, PostState
 from parley.domain.directory.access import Access, AccessPolicy
-from parley.domain.directory.callers import Caller, KeyKind
+from parley.domain.directory.callers import Caller, Key, KeyKind
 from parley.domain.errors.errors import NotFound, ParleyError
 from parley.domain.errors.team import NotMember, Unauthorized
 from parley.domain.message.message import Pattern
 from parley.domain.record import Record
 from parley.domain.store.changes import FeedScope, Moved, TeamChanges
+from parley.domain.times import stamp
 from tests.rigs.team import CHANNEL, INTENT, Rig, soon, with_rig
 
 pytestmark = pytest.mark.both_stores
@@ -341,6 +344,55 @@ async def test_a_stream_does_not_outlive_its_key(rig: Rig) -> None:
 
 
 @pytest.mark.usefixtures("never_looking")
+@pytest.mark.parametrize("followed", [ON_CHANNEL, ON_INTENT])
+@with_rig
+async def test_what_is_remembered_of_an_access_ends_with_it(rig: Rig, followed: Followed) -> None:
+    await rig.intent(
+        policy=AccessPolicy.CLOSED, grants=(rig.grant("bob", expires_at=stamp(rig.clock.at + timedelta(minutes=1))),)
+    )
+    await rig.channel()
+
+    async with following(rig, followed, rig.caller("bob")) as stream:
+        first = await rig.say("alice")
+        assert (await stream.next()).post == first
+        rig.clock.pass_by(seconds=61)
+        await rig.say("alice")
+
+        # No record has changed: the sweep removes the entry later.
+        with pytest.raises(NotFound):
+            await stream.next()
+
+
+@with_rig
+async def test_the_rights_of_a_follower_are_found_out_once_until_a_record_changes(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await a_channel(rig)
+    found: list[str] = []
+    check_key = keys.check_key
+
+    async def counted(team: Team, caller: Caller) -> Key:
+        found.append(caller.agent)
+        return await check_key(team, caller)
+
+    monkeypatch.setattr(streams, "check_key", counted)
+    async with following(rig, ON_CHANNEL, rig.caller("bob")) as stream:
+        for _ in range(2):
+            await rig.say("alice")
+            await stream.next()
+        before = len(found)
+
+        for _ in range(5):
+            said = await rig.say("alice")
+            assert (await stream.next()).post == said
+        assert len(found) == before
+
+        await rig.intent("intent_2")
+        await rig.say("alice")
+        await stream.next()
+        assert len(found) > before
+
+
 @with_rig
 async def test_a_stream_of_a_deleted_channel_ends(rig: Rig) -> None:
     await a_channel(rig)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from parley.app.team.channels import reading, timers
 from parley.app.team.channels.reading import MessageFilter
 from parley.app.team.channels.venues import channel_of
 from parley.app.team.work.sweep import sweep
+from parley.domain.audit.entry import AuditEntry
 from parley.domain.channel.channel import closed
 from parley.domain.channel.post import Post, PostDraft
 from parley.domain.channel.timer import Timer
@@ -26,11 +28,11 @@ from parley.domain.errors.errors import Invalid, NotFound, Unavailable
 from parley.domain.errors.rules import Denied
 from parley.domain.errors.team import NotMember, QuotaExceeded
 from parley.domain.message.message import Pattern
-from parley.domain.rules.policy import CrossOrg
-from parley.domain.store.changes import Committed, TeamChanges
+from parley.domain.rules.policy import AppliesTo, CrossOrg
+from parley.domain.store.changes import AuditQuery, Committed, TeamChanges
 from parley.domain.store.limits import TeamLimits
 from parley.domain.times import Instant
-from tests.rigs.governed import place, put_policy
+from tests.rigs.governed import place, put_policy, said
 from tests.rigs.node import two_nodes
 from tests.rigs.team import CHANNEL, Rig, in_loop, open_rig, with_rig
 
@@ -248,6 +250,75 @@ async def test_what_the_rules_deny_then_is_told_to_its_sender_once_and_kept_for_
     assert (kept.code, kept.payload) == ("policy_denied", "{}")
     await pass_by(rig, days=7)
     assert await listed(rig, alice) == []
+
+
+@pytest.mark.parametrize("expires_in", [0, 600])
+@with_rig
+async def test_a_timer_whose_budget_is_spent_is_tried_again_when_there_is_a_new_one(rig: Rig, expires_in: int) -> None:
+    alice = await stage(rig, agents=("bob",))
+    for agent in ("alice", "bob"):
+        await place(rig, agent)
+    await put_policy(rig, pair_budget=2, applies_to=AppliesTo.ALL)
+    expires_at = rig.clock.at + timedelta(seconds=expires_in) if expires_in else None
+    timer = await later(rig, alice, text="at last", expires_at=expires_at)
+    for _ in range(2):
+        await said(rig, "alice", "bob", pattern=Pattern.NOTIFY)
+
+    await pass_by(rig, seconds=60)
+    once = await refusals(rig)
+    for _ in range(30):
+        await pass_by(rig, seconds=1)
+    assert len(once) == 1
+    assert await refusals(rig) == once
+
+    await pass_by(rig, hours=1)
+    await pass_by(rig, seconds=1)
+    if expires_in:
+        # Its hour comes too late: the sender learns at once when it has expired.
+        assert json.loads((await posts(rig))[-1].payload)["event"] == "timer_refused"
+        [kept] = await listed(rig, alice)
+        assert (kept.id, kept.reason) == (timer.id, "expires_at: is in the past")
+    else:
+        assert texts(await posts(rig))[-1] == "at last"
+        assert await listed(rig, alice) == []
+    assert await refusals(rig) == once
+
+
+async def refusals(rig: Rig) -> list[AuditEntry]:
+    entries = await rig.store.audits(DEFAULT_TENANT, AuditQuery())
+    # Not that a person is reminded of it.
+    return [entry for entry in entries if b'"pair_budget"' in entry.document and b'"stage"' not in entry.document]
+
+
+@with_rig
+async def test_a_denial_is_audited_once_wherever_the_server_stops(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice = await stage(rig)
+    await later(rig, alice)
+    await place(rig, "alice", org_unit="sales")
+    await place(rig, "bob", org_unit="engineering")
+    await put_policy(rig, cross_org=CrossOrg.DENY)
+    commit, commits = rig.store.commit, 0
+
+    async def stop_after_one(changes: TeamChanges) -> Committed:
+        nonlocal commits
+        commits += 1
+        if commits > 1:
+            raise Unavailable("the server has stopped")
+        return await commit(changes)
+
+    monkeypatch.setattr(rig.store, "commit", stop_after_one)
+    rig.clock.pass_by(seconds=60)
+    [timer] = await listed(rig, alice)
+    with suppress(Unavailable):
+        await timers.settle(rig.team, timer)
+    monkeypatch.setattr(rig.store, "commit", commit)
+    await pass_by(rig, seconds=60)
+
+    entries = await rig.store.audits(DEFAULT_TENANT, AuditQuery(limit=100))
+    sides = [entry.side for entry in entries if timer.message_id.encode() in entry.document]
+    assert sides
+    assert len(sides) == len(set(sides))
+    assert (await listed(rig, alice))[0].code == "policy_denied"
 
 
 @pytest.mark.parametrize("reason", ["closed", "revoked", "gone"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.app.team.channels import posting, reading
+from parley.app.team.channels import asking, posting, reading
 from parley.app.team.channels.posting import Held
 from parley.app.team.channels.venues import direct_with
 from parley.app.team.directory import departure
@@ -89,7 +89,7 @@ async def test_a_question_is_asked_and_answered_in_a_direct_channel(rig: Rig) ->
     alice, bob = rig.caller("alice"), rig.caller("bob")
     channel = direct_with(alice, "bob").channel_id
     question = NOTE._replace(to="bob", pattern=Pattern.REQUEST)
-    task = asyncio.create_task(posting.ask(rig.team, alice, channel, question, 60))
+    task = asyncio.create_task(asking.ask(rig.team, alice, channel, question, 60))
     found: list[Post] = []
 
     async def posted() -> bool:

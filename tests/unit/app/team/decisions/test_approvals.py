@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from parley.app.team.channels import posting
+from parley.app.team.channels import asking, posting
 from parley.app.team.channels.posting import Held
 from parley.app.team.decisions import approvals
-from parley.app.team.decisions.approvals import ApprovalDecision
+from parley.app.team.decisions.approvals import ApprovalDecision, ApprovalFilter
 from parley.app.team.directory import agents
 from parley.app.team.rules import suspensions
 from parley.app.team.rules.docket import TeamDocket
@@ -419,7 +419,7 @@ async def test_all_pages_together_are_all_approvals_whatever_became_of_them(
         found: list[str] = []
         after = ""
         while page := await collect(
-            approvals.list_page(rig.team, person("ann"), status=status, after=after, limit=limit)
+            approvals.list_page(rig.team, person("ann"), ApprovalFilter(status, after=after, limit=limit))
         ):
             assert len(page) <= limit
             found += [one.id for one in page]
@@ -473,7 +473,7 @@ async def test_where_both_times_have_passed_the_exchange_has_expired_whoever_say
 async def test_a_question_that_was_waited_for_can_be_approved_long_after_nobody_waits(rig: Rig) -> None:
     await two_agents(rig)
     draft = a_draft("bob", "Can you promise it?", exchange_type="information_query")
-    asked = await posting.ask(rig.team, rig.caller("alice"), CHANNEL, draft, 5.0)
+    asked = await asking.ask(rig.team, rig.caller("alice"), CHANNEL, draft, 5.0)
     assert isinstance(asked, Held)
     rig.clock.pass_by(minutes=10)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from parley.app.team.channels import channels, posting
+from parley.app.team.channels import channels
+from parley.app.team.channels.asking import ask
 from parley.app.team.channels.channels import ChannelChange
 from parley.app.team.directory import agents as registry
 from parley.app.team.directory import departure, roles
@@ -265,7 +266,7 @@ async def test_no_server_adds_an_agent_that_leaves_at_another_one(tmp_path: Path
 async def test_who_waits_for_the_agent_waits_no_longer(rig: Rig) -> None:
     await team_of_three(rig)
     question = PostDraft(Pattern.REQUEST, b"{}", "bob")
-    asking = asyncio.create_task(posting.ask(rig.team, rig.caller("alice"), "chan_1", question, 20.0))
+    asking = asyncio.create_task(ask(rig.team, rig.caller("alice"), "chan_1", question, 20.0))
     await soon(lambda: asked_something(rig))
 
     await leave(rig)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from parley.app.team.directory import keys
+from parley.app.team.directory import keys, roles
 from parley.app.team.directory.keys import KeyDraft
 from parley.domain.directory.callers import DEFAULT_TENANT, NO_TENANT, Caller, IssuedKey, Key, KeyKind, key_digest
 from parley.domain.errors.errors import Conflict, Invalid, NotFound
 from parley.domain.errors.team import NameTaken, QuotaExceeded, ScopeRequired
+from parley.domain.store.changes import AuditQuery
 from tests.rigs.behind_the_server import kept
 from tests.rigs.node import two_nodes
 from tests.rigs.team import Rig, in_loop, with_rig
@@ -158,16 +160,53 @@ async def test_a_key_is_revoked_once_and_stays_listed(rig: Rig) -> None:
 
 
 @with_rig
-async def test_the_operators_key_is_rotated_and_never_revoked(rig: Rig) -> None:
+async def test_the_operators_key_is_rotated_and_never_revokes_itself(rig: Rig) -> None:
     await keys.first_start(rig.team, "")
     (key,) = await keys.list_all(rig.team, OPERATOR)
 
-    with pytest.raises(Conflict):
-        await keys.revoke(rig.team, OPERATOR, key.id)
+    for caller in (OPERATOR._replace(key_id=key.id), an_admin()):
+        with pytest.raises(Conflict):
+            await keys.revoke(rig.team, caller, key.id)
     made = await keys.rotate(rig.team, OPERATOR, key.id)
 
     assert made.key.operator
     assert not (await stored(rig, key.id)).valid(rig.at())
+
+
+@with_rig
+async def test_whoever_lost_the_operators_key_gets_one_more_and_revokes_the_lost_one(rig: Rig) -> None:
+    lost = await keys.first_start(rig.team, "")
+    assert lost is not None
+
+    secret = await keys.add_operator_key(rig.team)
+
+    old, new = await keys.find_valid(rig.team, lost), await keys.find_valid(rig.team, secret)
+    assert old is not None
+    assert new is not None
+    assert new.operator
+    assert (await keys.revoke(rig.team, OPERATOR._replace(key_id=new.id), old.id)).revoked_at
+    assert await keys.find_valid(rig.team, lost) is None
+    entries = await rig.store.audits(DEFAULT_TENANT, AuditQuery(limit=10))
+    documents = [json.loads(entry.document) for entry in entries]
+    assert [(entry["action"], entry["actor"], entry["made_key"]) for entry in documents] == [
+        ("key_created", "system", old.id),
+        ("key_created", "system", new.id),
+        ("key_revoked", "user:eva", old.id),
+    ]
+
+
+@with_rig
+async def test_a_caller_is_described_by_its_key_its_agent_and_the_roles_of_that(rig: Rig) -> None:
+    await keys.first_start(rig.team, "")
+    agent = (await keys.create(rig.team, an_admin(), KeyDraft(KeyKind.AGENT, agent_id="alice"))).key
+    person = (await keys.create(rig.team, an_admin(), KeyDraft(KeyKind.HUMAN, user_id="ann"))).key
+    await roles.grant(rig.team, an_admin(), "reviewer", "alice")
+
+    as_agent = await keys.describe_caller(rig.team, Caller("default", "alice", KeyKind.AGENT, agent.id))
+    as_person = await keys.describe_caller(rig.team, Caller("default", "ann", KeyKind.HUMAN, person.id, "ann"))
+
+    assert as_agent == keys.KeyUse(agent, "alice", ("reviewer",))
+    assert as_person == keys.KeyUse(person, "", ())
 
 
 @with_rig

@@ -141,7 +141,8 @@ async def test_on_a_closed_intent_nobody_joins_and_the_refusal_says_how_to_let_a
     with pytest.raises(NotFound):
         await rig.say("bob")
 
-    assert refused.value.hint == f"let it in: parley intent assign {INTENT} bob"
+    command, program = f"parley intent assign {INTENT} bob", f'client.assign_agent("{INTENT}", "bob")'
+    assert refused.value.hint == f"let it in: {command}, or in Python {program}"
     assert not await joined(rig, "bob")
 
 

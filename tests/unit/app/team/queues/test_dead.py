@@ -137,6 +137,7 @@ async def test_what_ends_its_reader_again_and_again_leaves_the_bookmark(rig: Rig
     assert saved.bookmark.open == (2,)
     (letter,) = [each async for each in dead.list_page(rig.team, caller, "bob", "", 10)]
     assert (letter.job.item_id, letter.job.error) == (told.id, "its reader ended 5 times")
+    assert (letter.job.attempts, letter.job.lost_readers) == (LOST_READERS_MAX, LOST_READERS_MAX)
 
 
 @with_rig

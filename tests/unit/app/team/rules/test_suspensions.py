@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from parley.app.team.rules import suspensions
+from parley.app.team.work import sweep
 from parley.domain.directory.callers import Caller, KeyKind
 from parley.domain.rules.suspension import Stopped
+from parley.domain.times import stamp
 from tests.rigs.governed import decide, entries, held, refusal, said, send, two_agents
 from tests.rigs.team import Rig, with_rig
 
@@ -110,3 +114,65 @@ async def test_what_cannot_be_is_not_suspended(rig: Rig, what: Stopped, name: st
 
 def test_a_tenant_needs_no_name() -> None:
     assert suspensions.checked(Stopped.TENANT, "whatever") == ""
+
+
+@pytest.mark.both_stores
+@with_rig
+async def test_a_suspension_with_an_end_is_lifted_by_itself_and_that_is_on_record(rig: Rig) -> None:
+    await two_agents(rig)
+    until = stamp(rig.clock.at + timedelta(hours=2))
+    await suspensions.suspend(rig.team, ADMIN, Stopped.AGENT, "bob", "a loop", until)
+    await suspensions.suspend(rig.team, ADMIN, Stopped.ORG_UNIT, "sales", "for good")
+
+    rig.clock.pass_by(hours=1, minutes=59)
+    await sweep.sweep(rig.team)
+    assert (await refusal(send(rig, "alice", "bob"))).code == "suspended"
+    rig.clock.pass_by(minutes=1)
+    await sweep.sweep(rig.team)
+    await sweep.sweep(rig.team)
+
+    await said(rig, "alice", "bob")
+    assert [one.name for one in await suspensions.list_all(rig.team, ADMIN)] == ["sales"]
+    lifted = [one for one in await entries(rig) if one["action"] == "suspension_lifted"]
+    assert [(one["actor"], one["name"], one["until"], one["reason"]) for one in lifted] == [
+        ("system", "bob", until, "a loop")
+    ]
+
+
+@with_rig
+async def test_several_that_end_at_once_are_lifted_one_by_one(rig: Rig) -> None:
+    until = stamp(rig.clock.at + timedelta(minutes=5))
+    for name in ("bob", "carol", "dora"):
+        await suspensions.suspend(rig.team, ADMIN, Stopped.AGENT, name, "", until)
+
+    rig.clock.pass_by(minutes=5)
+    await sweep.sweep(rig.team)
+
+    assert await suspensions.list_all(rig.team, ADMIN) == ()
+    assert sorted(one["name"] for one in await entries(rig) if one["action"] == "suspension_lifted") == [
+        "bob",
+        "carol",
+        "dora",
+    ]
+
+
+@with_rig
+async def test_the_end_is_the_one_that_was_said_last_and_none_is_for_good(rig: Rig) -> None:
+    ends = [stamp(rig.clock.at + timedelta(hours=hours)) for hours in (1, 2)]
+    for until in (*ends, ""):
+        again = await suspensions.suspend(rig.team, ADMIN, Stopped.AGENT, "bob", "why", until)
+        assert (again.until, again.reason) == (until, "why")
+
+    rig.clock.pass_by(hours=3)
+    await sweep.sweep(rig.team)
+
+    assert [one.name for one in await suspensions.list_all(rig.team, ADMIN)] == ["bob"]
+    assert len(await entries(rig)) == 3
+
+
+@with_rig
+async def test_an_end_in_the_past_is_refused(rig: Rig) -> None:
+    past = stamp(rig.clock.at - timedelta(seconds=1))
+
+    assert (await refusal(suspensions.suspend(rig.team, ADMIN, Stopped.AGENT, "bob", "", past))).code == "invalid"
+    assert await suspensions.list_all(rig.team, ADMIN) == ()

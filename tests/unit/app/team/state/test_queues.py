@@ -100,6 +100,40 @@ def test_a_claimer_that_does_not_take_its_job_passes_it_on() -> None:
     assert [claimer.called for claimer in claimers] == [False, True, False]
 
 
+@given(st.lists(st.integers(0, 2), max_size=40))
+def test_a_job_that_nobody_may_have_wakes_each_reader_once(order: list[int]) -> None:
+    queues = with_jobs()
+    claimers = [Claimer(asyncio.Event(), f"reader {number}") for number in range(3)]
+    for claimer in claimers:
+        claimer.queues = frozenset({"any:coder"})
+        queues.enter(claimer)
+    queues.put(a_job(1))
+    calls = [0, 0, 0]
+    for number in [*order, 0, 1, 2, 0, 1, 2]:
+        if not claimers[number].called:
+            continue
+        calls[number] += 1
+        entry = queues.reserve([PLACE])
+        assert entry is not None
+        queues.give_back(entry, declined_by=claimers[number].reader)
+        queues.pass_on(claimers[number])
+
+    assert calls == [1, 1, 1]
+    assert not any(claimer.called for claimer in claimers)
+
+
+def test_a_claimer_that_is_awake_looks_again_for_a_job_that_was_given_back_meanwhile() -> None:
+    queues = with_jobs(1)
+    claimer = Claimer(asyncio.Event(), "bob")
+    claimer.queues, claimer.called = frozenset({"any:coder"}), True
+    queues.enter(claimer)
+    entry = queues.reserve([PLACE])  # by another one
+    assert entry is not None
+    queues.give_back(entry)
+
+    assert claimer.event.is_set()
+
+
 def test_an_agent_takes_from_its_own_queue_and_from_those_of_its_roles() -> None:
     queues = with_jobs()
     queues.set_role(Role(id="coder", tenant_id="default", holders=(Holder(agent="bob", since=1),)))

@@ -17,7 +17,14 @@ from parley.app.team.webhooks import pushing, subscriptions
 from parley.app.team.webhooks.pushing import AT_ONCE, PushOutcome
 from parley.app.team.webhooks.subscriptions import SubscriptionDraft
 from parley.domain.channel.channel import Channel, ChannelStatus, MemberPolicy, Options
-from parley.domain.channel.subscription import SCHEDULE, Answered, Reason, Subscription, endpoint_id
+from parley.domain.channel.subscription import (
+    SCHEDULE,
+    Answered,
+    Reason,
+    Subscription,
+    endpoint_id,
+    failed_since_yesterday,
+)
 from parley.domain.directory.access import Access, AccessPolicy
 from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus, KeyKind
 from parley.domain.message.message import Pattern
@@ -571,3 +578,85 @@ async def test_an_endpoint_is_pushed_nothing_once_the_key_that_registered_it_is_
     await subscriptions.follow_endpoint(rig.team, DEFAULT_TENANT, "bob")
     await delivered(rig, made)
     assert out.texts() == ["one", "two"]
+
+
+@pytest.mark.both_stores
+@pytest.mark.parametrize(
+    ("intent_id", "kind", "agent"),
+    [("", KeyKind.AGENT, "bob"), (INTENT, KeyKind.AGENT, "bob"), ("", KeyKind.SERVICE, "")],
+)
+@with_rig
+async def test_what_waits_behind_a_subscription_is_counted_until_it_is_accepted(
+    rig: Rig, intent_id: str, kind: KeyKind, agent: str
+) -> None:
+    out = await prepared(rig)
+    made = await subscribed(rig, agent, kind, intent_id=intent_id)
+    for number in range(3):
+        await rig.say("alice", f"n{number}", to="bob")
+    out.answer = lambda _: Answered(500)
+    await delivered(rig, made)
+
+    before = await pushing.count_waiting(rig.team, await kept(rig, made))
+    out.answer = lambda _: Answered(200)
+    rig.clock.pass_by(seconds=5)
+    await delivered(rig, made)
+
+    assert (before, await pushing.count_waiting(rig.team, await kept(rig, made))) == (3, 0)
+
+
+@with_rig
+async def test_only_what_was_subscribed_to_and_may_be_seen_waits(rig: Rig) -> None:
+    await prepared(rig)
+    typed = await subscribed(rig, event_types=("comment",), intent_id=INTENT)
+    private = await subscribed(rig)
+    await rig.say("alice", "to carol", to="carol")
+    await rig.say("alice", "to bob", to="bob")
+    await happened(rig, "comment")
+    await happened(rig, "decision")
+
+    counts = [await pushing.count_waiting(rig.team, await kept(rig, made)) for made in (typed, private)]
+
+    assert counts[0] == 1
+    assert counts[1] == len(await _pushed(rig, private))
+
+
+async def _pushed(rig: Rig, made: Subscription) -> list[str]:
+    assert isinstance(rig.team.outbound, FakeOutbound)
+    await delivered(rig, made)
+    return rig.team.outbound.texts()
+
+
+@pytest.mark.both_stores
+@with_rig
+async def test_failed_tries_are_counted_for_a_day(rig: Rig) -> None:
+    out = await prepared(rig)
+    made = await subscribed(rig)
+    await rig.say("alice", "one")
+    out.answer = lambda _: Answered(500)
+    for wait in (0, 5, 301):
+        rig.clock.pass_by(seconds=wait)
+        await delivered(rig, made)
+
+    counts = []
+    for hours in (0, 22, 3):
+        rig.clock.pass_by(hours=hours)
+        counts.append(failed_since_yesterday(await kept(rig, made), rig.team.now()))
+
+    assert counts == [3, 3, 0]
+
+
+@with_rig
+async def test_a_test_is_signed_and_pushed_at_once_and_moves_nothing(rig: Rig) -> None:
+    out = await prepared(rig)
+    made = await subscribed(rig)
+    await subscriptions.switch(rig.team, rig.caller("bob"), made.id, active=False)
+    before = await kept(rig, made)
+    out.answer = lambda _: Answered(418)
+
+    tested = await subscriptions.test(rig.team, rig.caller("bob"), made.id)
+
+    (push,) = out.pushes
+    assert (push.url, push.secrets, out.texts()) == (URL, (made.secret,), ["webhook.test"])
+    assert tested.last_test is not None
+    assert (tested.last_test.status, tested.cursor, tested.tries) == (418, before.cursor, before.tries)
+    assert failed_since_yesterday(tested, rig.team.now()) == 0

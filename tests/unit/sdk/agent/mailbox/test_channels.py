@@ -146,7 +146,7 @@ async def test_telling_one_and_telling_all(boxes: Boxes) -> None:
     async with boxes.workplace("codex") as codex:
         channel = await codex.workplace.channels.open("news")
 
-        told = await channel.notify("claude", {"text": "psst"}, priority="P1", subject="A secret")
+        told = await channel.notify("claude", {"text": "psst"}, metadata={"priority": "P1", "subject": "A secret"})
         everyone = await channel.broadcast({"text": "hear"})
 
     with boxes.mailbox("claude") as claude, boxes.mailbox("gemini") as gemini:
@@ -174,7 +174,7 @@ async def test_another_kind_is_sent_when_metadata_names_it(boxes: Boxes) -> None
     async with boxes.workplace("codex") as codex:
         channel = await codex.workplace.channels.open("reviews")
 
-        sent = await channel.notify("claude", review, kind="review_request")
+        sent = await channel.notify("claude", review, metadata={"kind": "review_request"})
 
     with boxes.mailbox("claude") as claude:
         message = claude.read(sent.id)
@@ -189,7 +189,7 @@ async def test_what_a_mailbox_does_not_know_is_refused(boxes: Boxes) -> None:
         with pytest.raises(Invalid, match="no roles at a mailbox"):
             await channel.ask("role:reviewer", {})
         with pytest.raises(Invalid, match="no trace"):
-            await channel.notify("claude", {}, trace="x")
+            await channel.notify("claude", {}, metadata={"trace": "x"})
         with pytest.raises(UnknownAgent):
             await channel.ask("nobody", {})
         with pytest.raises(Invalid, match="cannot be the name"):

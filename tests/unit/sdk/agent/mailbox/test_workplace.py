@@ -78,7 +78,7 @@ async def test_what_is_done_is_archived_and_never_comes_again(boxes: Boxes) -> N
     async with boxes.workplace("codex") as again:
         ask(boxes, "another")
 
-        assert (await again.next()).message["metadata"]["subject"] == "another"  # type: ignore[index]
+        assert (await again.next()).message.metadata["subject"] == "another"  # type: ignore[union-attr]
 
 
 @in_loop

@@ -62,6 +62,24 @@ def test_a_header_is_text_and_empty_when_absent() -> None:
     assert request.header(b"x-other") == ""
 
 
+def test_the_same_head_again_has_what_the_handler_found_in_it_and_a_body_of_its_own() -> None:
+    reader = HeadReader(HttpLimits(), "10.0.0.1")
+    first, _ = reader.read(with_fields(b"X-API-Key: one"))
+    first.resolved, first.body, first.known = "route and key", b"{}", True
+
+    again, _ = reader.read(with_fields(b"X-API-Key: one"))
+    other, _ = reader.read(with_fields(b"X-API-Key: two"))
+
+    assert (again.resolved, again.body, again.known) == ("route and key", b"", False)
+    assert (again.method, again.path, again.headers, again.peer) == (
+        first.method,
+        first.path,
+        first.headers,
+        "10.0.0.1",
+    )
+    assert other.resolved is None
+
+
 def test_a_request_can_be_made_by_hand() -> None:
     request = Request("GET", "/")
 

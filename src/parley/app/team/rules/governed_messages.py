@@ -1,0 +1,360 @@
+"""Governed messages: the terms between their parties are worked out once, and remembered with their ground.
+
+    the first    all records are looked at                   its terms are remembered (`remember`)
+    the second   by these terms (`govern`)                   what it writes is remembered, if it is ordinary
+    the others   what one like it wrote, filled in (`changes_of`)
+
+What is remembered follows from records alone: where the message goes, who its parties are, the policies between them.
+Its content, its exchange, its rounds and its budgets are decided anew for every message, by the same functions. Where
+its content has anything in it that the rules look for, the message is no ordinary one, and is decided by its terms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from parley.app.rules.recording import is_ordinary
+from parley.app.team.rules.docket import TeamDocket
+from parley.app.team.rules.governing import ProposedPost, content_text, govern_by, texts_beside
+from parley.app.team.state.decision_cache import DecisionKey, RememberedDecision
+from parley.app.team.state.openings import Continuation, LikeMessages, Opening, OpeningKey
+from parley.app.team.state.rules import GovernedTerms
+from parley.domain.agents.party import pair_name
+from parley.domain.audit.entry import EntryTemplate, content_digest
+from parley.domain.channel.post import SENDER_KIND, expiry
+from parley.domain.content.envelope import disclosure_of
+from parley.domain.directory.callers import TENANT_MARK, KeyKind
+from parley.domain.exchange.exchange import Exchange, Outcome, Turn, shape_of, summary_of
+from parley.domain.message.message import Pattern
+from parley.domain.record import changed
+from parley.domain.rules.rulebook import concerns
+from parley.domain.rules.ruling import envelope_time, scan
+from parley.domain.rules.terms import Terms
+from parley.domain.store.changes import TeamChanges
+from parley.domain.store.ground import Ground
+from parley.domain.times import stamp
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from parley.app.rules.docket import RulesDecision
+    from parley.app.team.rules.governing import GovernedPost
+    from parley.app.team.team import Team
+    from parley.domain.audit.entry import AuditDraft
+    from parley.domain.channel.post import Post, PostDraft
+    from parley.domain.content.envelope import Wishes
+    from parley.domain.directory.callers import Caller
+
+
+# What differs between two messages that are alike under the same terms, by the names of the facts about them.
+_VARYING = ("exchange_id", "conversation_id", "message_id", "content_digest")
+
+
+def changes_of(
+    team: Team, caller: Caller, channel_id: str, draft: PostDraft, message_id: str = ""
+) -> TeamChanges | None:
+    """What a governed message writes that is like one before it; None when it has to be decided."""
+    if not _is_simple(caller, draft) or team.governance.extension is not None:
+        return None
+    key = DecisionKey(caller.tenant, caller.agent, channel_id, draft.to, draft.pattern)
+    decision = team.governed_decisions.find(key, team.round_stamp())
+    if decision is None:
+        return None
+    if draft.wishes is not None and draft.wishes.conversation_id:
+        return _continued(team, caller, draft, decision, draft.wishes, message_id)
+    opening = decision.outcome.openings.find(_opening_key(caller, draft))
+    if opening is None:
+        return None
+    summary = _summary_if_ordinary(team, draft, opening.beside, decision.outcome.terms)
+    if summary is None:
+        return None
+    return _opened(team, opening, draft, summary, decision.outcome.terms, decision.ground, message_id)
+
+
+def _summary_if_ordinary(team: Team, draft: PostDraft, beside: tuple[str, ...], terms: Terms) -> str | None:
+    """What the transcript says of a message; None when it has anything in it that the rules look for."""
+    body = draft.body if draft.body is not None else team.envelopes.body(draft.payload)
+    texts = (content_text(draft.payload, body), *beside)
+    if scan(texts, terms.policy, team.governance.detectors) != ((), ()):
+        return None
+    return summary_of(body)
+
+
+def _continued(
+    team: Team,
+    caller: Caller,
+    draft: PostDraft,
+    decision: RememberedDecision[GovernedTerms],
+    wishes: Wishes,
+    message_id: str,
+) -> TeamChanges | None:
+    """What a message writes that goes on with the only exchange of its conversation, as one like it did before."""
+    exchange = _only_exchange(team, caller, draft, wishes.conversation_id)
+    now, at = team.round_time(), team.round_stamp()
+    if exchange is None or exchange.expires_at <= at:
+        return None
+    like = decision.outcome.continuations.find(_continuation_key(team, caller, draft, wishes, exchange))
+    if like is None:
+        return None
+    summary = _summary_if_ordinary(team, draft, like.beside, decision.outcome.terms)
+    if summary is None:
+        return None
+    message_id = message_id or team.new_id("msg")
+    conversation = exchange.conversation_id.encode()
+    ends_at = envelope_time(exchange.expires_at).encode()
+    metadata = like.metadata % (conversation, conversation, ends_at, exchange.id.encode())
+    expires_at = _expiry(team, draft, now)
+    post = like.like.with_content(
+        message_id, draft.payload, metadata, at, expires_at, exchange.id, partial=draft.partial
+    )
+    turn = Turn(like.round, post.sender, summary)
+    values = {
+        "exchange_id": exchange.id,
+        "conversation_id": exchange.conversation_id,
+        "message_id": message_id,
+        "content_digest": content_digest(draft.payload),
+    }
+    return TeamChanges(
+        caller.tenant,
+        (post,),
+        # The commit compares its version: where it has gone on meanwhile, the message is decided.
+        puts=(changed(exchange, transcript=(*exchange.transcript, turn), **like.after),),
+        audits=_entries(team, like.entries, at, values),
+        spends=like.spends_at(at),
+        created_id=message_id,
+        ground=decision.ground,
+    )
+
+
+def _only_exchange(team: Team, caller: Caller, draft: PostDraft, conversation_id: str) -> Exchange | None:
+    """The exchange of these two in a conversation that has no other; None when that is not known in memory.
+
+    Where other nodes write, too, what is in memory may be behind, and a commit would not notice a new exchange.
+    """
+    if not team.store.is_current:
+        return None
+    ids = team.governance.known_conversation(caller.tenant, conversation_id)
+    if ids is None or len(ids) != 1:
+        return None
+    exchange = team.store.cached(Exchange, caller.tenant, ids[0])
+    if exchange is None or exchange.name != pair_name(caller.agent, draft.to):
+        return None
+    return exchange
+
+
+def _entries(
+    team: Team, templates: tuple[EntryTemplate, ...], at: str, values: dict[str, str]
+) -> tuple[AuditDraft, ...]:
+    """The audit entries of a message; the first of them has the random part of its id."""
+    entry_id = f"aud_{values['message_id'].removeprefix('msg_')}"
+    entries: list[AuditDraft] = []
+    for template in templates:
+        entries.append(template.draft(entry_id, at, values, values["exchange_id"]))
+        if len(entries) < len(templates):
+            entry_id = team.new_id("aud")
+    return tuple(entries)
+
+
+def _expiry(team: Team, draft: PostDraft, now: datetime) -> str:
+    return expiry(draft.expires_at, now, team.limits.longest_expiry) if draft.expires_at is not None else ""
+
+
+def _opened(
+    team: Team, opening: Opening, draft: PostDraft, summary: str, terms: Terms, ground: Ground, message_id: str
+) -> TeamChanges:
+    """What a message writes: the opening with its ids, its times and its content."""
+    now, at, like = team.round_time(), team.round_stamp(), opening.like
+    moment = opening.moment(now, at, terms)
+    message_id = message_id or team.new_id("msg")
+    # One id for what begins together.
+    own_id = message_id.removeprefix("msg_")
+    exchange_id, conversation_id = f"exch_{own_id}", f"conv_{own_id}"
+    payload = draft.payload
+    metadata = opening.metadata % (conversation_id.encode(), moment.envelope_expires_at, exchange_id.encode())
+    expires_at = _expiry(team, draft, now)
+    post = like.with_content(message_id, payload, metadata, at, expires_at, exchange_id, partial=draft.partial)
+    exchange = opening.exchange.fill(
+        exchange_id,
+        conversation_id,
+        (Turn(1, like.sender, summary),),
+        at,
+        moment.expires_at,
+        at if opening.ends else "",
+    )
+    values = {
+        "exchange_id": exchange_id,
+        "conversation_id": conversation_id,
+        "message_id": message_id,
+        "content_digest": content_digest(payload),
+    }
+    return TeamChanges(
+        exchange.tenant_id,
+        (post,),
+        creates=(exchange,),
+        audits=_entries(team, opening.entries, at, values),
+        spends=moment.spends,
+        created_id=message_id,
+        ground=ground,
+    )
+
+
+async def govern(
+    team: Team, caller: Caller, channel_id: str, draft: PostDraft, message_id: str
+) -> tuple[TeamDocket, ProposedPost, GovernedPost] | None:
+    """Decide about a message by the terms that one like it had; None if there are none, or the rules do not apply.
+
+    The commit compares the generation of their ground.
+    """
+    if not _is_simple(caller, draft):
+        return None
+    now = team.now()
+    key = DecisionKey(caller.tenant, caller.agent, channel_id, draft.to, draft.pattern)
+    decision = team.governed_decisions.find(key, stamp(now))
+    if decision is None or not (decision.outcome.concerned or _is_annotated(draft)):
+        return None
+    remembered = decision.outcome
+    docket = TeamDocket(team, caller.tenant, remembered.rules, [], decision.ground, now)
+    placed = remembered.like._replace(
+        id=message_id,
+        payload=draft.payload,
+        metadata=draft.metadata,
+        created_at=docket.at,
+        expires_at=_expiry(team, draft, now),
+        partial=draft.partial,
+    )
+    message = ProposedPost(caller, remembered.channel, remembered.access, draft, placed, request=None, record=None)
+    governed = await govern_by(docket, message, remembered.terms)
+    if governed.decision is not None:
+        _keep(docket, message, governed.decision, remembered)
+    return docket, message, governed
+
+
+def _opening_key(caller: Caller, draft: PostDraft) -> OpeningKey:
+    return OpeningKey(draft.metadata, draft.wishes, caller.actor, caller.key_id)
+
+
+def _continuation_key(team: Team, caller: Caller, draft: PostDraft, wishes: Wishes, exchange: Exchange) -> OpeningKey:
+    metadata = team.envelopes.without_conversation(draft.metadata, wishes.conversation_id)
+    unnamed = wishes._replace(conversation_id="")
+    return OpeningKey(metadata, unnamed, caller.actor, caller.key_id, shape_of(exchange))
+
+
+def _keep(docket: TeamDocket, message: ProposedPost, decision: RulesDecision[Post], remembered: GovernedTerms) -> None:
+    """Keep what an ordinary message writes for the next one like it, if it is not the first of its kind."""
+    team, caller, draft = docket.team, message.caller, message.draft
+    ruling, post, exchange, wishes = decision.ruling, decision.message, decision.exchange, draft.wishes
+    if (
+        ruling is None
+        or post is None
+        or exchange is None
+        or decision.approvals
+        or not is_ordinary(ruling)
+        or message.channel.options.audit
+        # What is claimed is checked each time.
+        or (wishes is not None and (wishes.expires_at or wishes.envelope is not None))
+    ):
+        return
+    like = post._replace(id="", payload=b"", metadata=b"")
+    label = disclosure_of(ruling.origin, ruling.policy.disclosure)
+    beside = tuple(texts_beside(team, draft.metadata))
+    entries = tuple(
+        [
+            EntryTemplate(docket.tenant, entry.side, entry.action, entry.actor, entry.facts, _VARYING)
+            for entry in decision.audits
+        ]
+    )
+    if not all(entry.is_written_as_it_is for entry in entries):
+        return
+    conversation = wishes.conversation_id if wishes is not None else ""
+    stamps = (draft.metadata, ruling.envelope, ruling.ext, label, conversation)
+    if not conversation and not exchange.version:
+        key = _opening_key(caller, draft)
+        metadata = team.envelopes.stamp_template(*stamps) if remembered.openings.is_repeated(key) else b""
+        if metadata:
+            # As it will be stored: nothing is there under its id, so this is its first version.
+            created = changed(exchange, transcript=(), version=1)
+            remembered.openings.keep(key, Opening(like, created, metadata, beside, entries, decision.spends))
+    before = ruling.exchange_before
+    # A name that nobody has read yet is inspected with the message; and where something waits for a person, or ends
+    # with the message, that depends on more than the exchange.
+    waits = before.holds or before.limit_approval
+    goes_on = Outcome.IN_PROGRESS is before.outcome is exchange.outcome and not waits
+    if wishes is not None and conversation and before.version and before.current_round and goes_on:
+        after = _changes_between(before, exchange)
+        only = _only_exchange(team, caller, draft, conversation)
+        key = _continuation_key(team, caller, draft, wishes, before)
+        if after is None or only is None or only.id != before.id or not remembered.continuations.is_repeated(key):
+            return
+        metadata = team.envelopes.stamp_template(*stamps)
+        if metadata:
+            like_before = Continuation(like, before, after, metadata, beside, entries, decision.spends)
+            remembered.continuations.keep(key, like_before)
+
+
+def _changes_between(before: Exchange, after: Exchange) -> dict[str, Any] | None:
+    """What a message changes in its exchange beside adding its turn to it; None when it does not add one."""
+    if after.transcript[:-1] != before.transcript or after.expires_at != before.expires_at:
+        return None
+    names = [field.name for field in fields(after) if field.name != "transcript"]
+    return {name: getattr(after, name) for name in names if getattr(after, name) != getattr(before, name)}
+
+
+def remember(docket: TeamDocket, message: ProposedPost, governed: GovernedPost, generation: int) -> None:
+    """Remember the terms of a message to one agent that the rules have decided about.
+
+    `generation` was read before the records that the decision rests on.
+    """
+    submission, decision = governed.submission, governed.decision
+    caller, draft, channel = message.caller, message.draft, message.channel
+    if (
+        submission is None
+        or message.addressee is None
+        # Refused before it was judged, for a suspension or for what it claims.
+        or decision is None
+        or decision.ruling is None
+        or not _is_simple(caller, draft)
+        or not channel.version
+        # Its life depends on the time of its last message.
+        or channel.options.ttl_seconds is not None
+    ):
+        return
+    (receiver,) = submission.receivers
+    policy = docket.book.between(submission.sender.attributes, receiver.attributes)
+    if policy is None:
+        return
+    # The exchange is looked up for every message.
+    ground = Ground(generation, tuple([expect for expect in docket.expects if expect.kind != Exchange.kind]))
+    outcome = GovernedTerms(
+        channel,
+        message.access,
+        docket.rules,
+        Terms(docket.tenant, submission.sender, submission.receivers, docket.book),
+        message.placed._replace(id="", payload=b"", metadata=b"", created_at="", expires_at=""),
+        concerned=concerns(policy, submission.sender, receiver),
+        openings=LikeMessages(),
+        continuations=LikeMessages(),
+    )
+    key = DecisionKey(caller.tenant, caller.agent, channel.id, draft.to, draft.pattern)
+    docket.team.governed_decisions.remember(key, RememberedDecision(ground, message.access.due, outcome))
+
+
+def _is_annotated(draft: PostDraft) -> bool:
+    return draft.wishes is not None and draft.wishes.annotated
+
+
+def _is_simple(caller: Caller, draft: PostDraft) -> bool:
+    """Whether it comes from an agent, answers nothing, hands nothing on and follows from no other message.
+
+    Terms are remembered for registered agents, so that somebody could get it.
+    """
+    return (
+        caller.kind is not KeyKind.HUMAN
+        and draft.pattern is not Pattern.RESPONSE
+        and not draft.in_reply_to
+        and not draft.forwards
+        and (draft.wishes is None or not draft.wishes.parent_message_id)
+        and TENANT_MARK not in draft.to
+        # Who wrote a message is for the server to say.
+        and SENDER_KIND not in draft.metadata
+    )

@@ -1,0 +1,57 @@
+"""A message that was received in a channel, and can be answered: `message.reply(...)`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from parley.domain.errors.errors import Invalid
+from parley.sdk.protocol.call_arguments import NOT_GIVEN, payload_from
+from parley.wire.api.records.channels import ChannelMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_RESPONDER = "responder"
+
+
+class AsyncResponder(Protocol):
+    """Who sends the answer to a message: the channel in which it was received, or the agent that handles it."""
+
+    async def respond(
+        self, message: ChannelMessage, payload: Mapping[str, Any], metadata: Mapping[str, Any] | None
+    ) -> None:
+        """Answer a request."""
+
+
+class AsyncReceivedMessage(ChannelMessage, frozen=True, kw_only=True, dict=True):
+    """A message that was received in a channel. `message["name"]` is an item of its payload, `.text` its text."""
+
+    __module__ = "parley"
+
+    async def reply(
+        self,
+        payload: object = NOT_GIVEN,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        **fields: Any,  # noqa: ANN401
+    ) -> None:
+        """Answer a request: a text, a mapping, or keywords. Only whom it was for may answer.
+
+        Raises `Invalid` for a message that is no request, and `MessageHeld` when the answer waits for a person.
+        """
+        given = payload_from("reply", payload, fields)
+        if self.message_type != "request":
+            hint = f"use notify({self.sender!r}, ...) of the channel"
+            raise Invalid(f"reply: only a request can be answered; this is a {self.message_type}", hint=hint)
+        responder: AsyncResponder | None = self.__dict__.get(_RESPONDER)
+        if responder is None:
+            raise Invalid("reply: this is a copy of a message, without its channel", hint="use client.reply_to(...)")
+        await responder.respond(self, given, metadata)
+
+
+def received(message: ChannelMessage, responder: AsyncResponder) -> AsyncReceivedMessage:
+    """A message, with whoever sends its answer."""
+    fields = {name: getattr(message, name) for name in ChannelMessage.__struct_fields__}
+    bound = AsyncReceivedMessage(**fields)
+    bound.__dict__[_RESPONDER] = responder
+    return bound

@@ -1,0 +1,195 @@
+"""The console: pages of the server for people. Everything on them comes from the API, as the person who signed in.
+
+request ──> static file, or sign in
+        └─> cookie ──> form from a page of ours? ──> page, which calls the API in process ──> frame
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from parley.domain.errors.errors import ParleyError
+from parley.domain.version import VERSION
+from parley.surfaces.console import live, sign_in
+from parley.surfaces.console.files import static_file
+from parley.surfaces.console.frame import bare, framed
+from parley.surfaces.console.html import address, h, join
+from parley.surfaces.console.live import LiveRows, OpenStreams
+from parley.surfaces.console.parts import note
+from parley.surfaces.console.routes import find_handler
+from parley.surfaces.console.visit import ApiRefused, Page, Redirect, Visit, fields_of
+from parley.surfaces.entrance.refusals import INTERNAL, refusal_of, status_of
+from parley.surfaces.http.files import file_response, page_response
+from parley.surfaces.http.http1.message import Response
+from parley.surfaces.http.problem import problem
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from parley.surfaces.console.html import Html
+    from parley.surfaces.entrance.sessions import SignIn
+    from parley.surfaces.http.api import Api
+    from parley.surfaces.http.http1.message import Request
+
+    Headers = tuple[tuple[bytes, bytes], ...]
+    Shown = Page | Redirect
+
+_COUNT_MAX = 999
+
+
+class Console:
+    """Answers every request below /console. `is_secure`: browsers reach the server by TLS."""
+
+    def __init__(self, api: Api, *, is_secure: bool) -> None:
+        self._api = api
+        self._sessions = api.sessions
+        self._is_secure = is_secure
+        self._streams = OpenStreams()
+
+    def __call__(self, request: Request) -> Response | Awaitable[Response]:
+        """Answer a request."""
+        steps = [unquote(step) for step in request.path.split("/")[2:] if step]
+        if steps[:1] == ["static"]:
+            return _static(request, steps[1:])
+        if request.method not in ("GET", "HEAD", "POST"):
+            return problem(405, "method_not_allowed", "method not allowed for this path")
+        if request.method == "POST" and not sign_in.is_from_own_page(request):
+            return problem(403, "origin_forbidden", "forms of other sites are refused")
+        if steps == ["login"]:
+            return self._login(request)
+        if steps == ["logout"] and request.method == "POST":
+            return self._logout(request)
+        return self._visit(request, steps)
+
+    def admit(self, request: Request) -> Response | Awaitable[Response | None] | None:
+        """Refuse a form at its head: a large one of somebody who has not signed in."""
+        length = request.header(b"content-length")
+        if length.isdecimal() and int(length) <= sign_in.FORM_BYTES_MAX:
+            return None
+        return self._admit(request)
+
+    async def _admit(self, request: Request) -> Response | None:
+        is_signed_in = await self._sessions.is_signed_in(self._secret(request))
+        return None if is_signed_in else problem(413, "too_large", "sign in first")
+
+    # ------------------------------------------------------------ signing in and out
+
+    async def _login(self, request: Request) -> Response:
+        fields = fields_of(request.query)
+        if request.method != "POST":
+            return self._html(request, sign_in.login_page(fields.get("next", "")))
+        form = fields_of(request.body.decode("utf-8", "replace"))
+        try:
+            signed_in = await self._sign_in(form, self._api.client_of(request))
+        except ParleyError as error:
+            if status_of(error) == INTERNAL:
+                raise
+            refusal = refusal_of(error)
+            words = _WRONG_LINK if "once" in form and refusal.status == 401 else _WRONG_KEY
+            detail = words if refusal.status == 401 else refusal.detail
+            return self._html(request, sign_in.login_page(form.get("next", ""), detail), status=refusal.status)
+        cookie = sign_in.cookie_of(request, is_secure=self._is_secure)
+        header = cookie.set(signed_in.secret, signed_in.seconds)
+        return _redirect(sign_in.own_path(form.get("next", "")), (header,))
+
+    async def _sign_in(self, form: dict[str, str], peer: str) -> SignIn:
+        if form.get("once"):
+            return await self._sessions.sign_in_by_link(form["once"], peer)
+        return await self._sessions.sign_in(form.get("key", "").strip(), peer)
+
+    async def _logout(self, request: Request) -> Response:
+        await self._sessions.sign_out(self._secret(request))
+        cookie = sign_in.cookie_of(request, is_secure=self._is_secure)
+        # Not "cookies": that would take away those of other programs on this host.
+        gone = (b"Clear-Site-Data", b'"cache", "storage"')
+        return _redirect(address("login"), (cookie.set("", 0), gone))
+
+    def _secret(self, request: Request) -> str:
+        return sign_in.cookie_of(request, is_secure=self._is_secure).secret(request)
+
+    # ------------------------------------------------------------ pages
+
+    async def _visit(self, request: Request, steps: list[str]) -> Response:
+        secret = self._secret(request)
+        if not secret and request.method == "GET" and sign_in.is_from_elsewhere(request):
+            return self._html(request, sign_in.refresh_page(_whole_path(request)))
+        visit = Visit(
+            request, lambda operation: self._api.run(operation, secret), self._api.now(), self._api.client_of(request)
+        )
+        if steps == ["live"] and request.method == "GET":
+            return await self._live(visit, secret)
+        try:
+            visit.who = await visit.get("whoami")
+            visit.session_id = await self._sessions.id_of(secret)
+            shown = await self._shown(visit, steps)
+            if isinstance(shown, Redirect):
+                return _redirect(shown.address)
+            waiting = await visit.get("approvals", "count", status="pending")
+        except ApiRefused as refused:
+            if refused.status == 401:
+                return _redirect(address("login", next=_whole_path(request) if request.method == "GET" else ""))
+            if not visit.who:
+                return self._html(request, _unreachable(refused), status=refused.status)
+            shown, waiting = _refused(refused), {"count": 0}
+        html = framed(shown, visit.who, min(waiting["count"], _COUNT_MAX), self._foot(request))
+        return self._html(request, html, status=shown.status)
+
+    async def _live(self, visit: Visit, secret: str) -> Response:
+        try:
+            source = await live.open_stream(visit)
+        except ApiRefused as refused:
+            return problem(refused.status, refused.code, refused.detail)
+        rows = LiveRows(visit, source, self._streams, secret)
+        return Response(200, content_type=b"text/event-stream", headers=sign_in.HEADERS, stream=rows)
+
+    async def _shown(self, visit: Visit, steps: list[str]) -> Shown:
+        """The page at these steps, or where a form that was sent leads."""
+        found = find_handler(steps, is_form=visit.request.method == "POST")
+        if found is None:
+            return _no_page()
+        handler, open_steps = found
+        return await handler(visit, *open_steps)
+
+    def _html(self, request: Request, html: Html, *, status: int = 200) -> Response:
+        return page_response(request, html.encode(), sign_in.HEADERS, status)
+
+    def _foot(self, request: Request) -> str:
+        return f"{request.header(b'host')} · {VERSION}"
+
+
+_WRONG_KEY = "This key is not valid here. It may have been revoked, or belong to another server."
+_WRONG_LINK = "This link was used already, or is older than ten minutes. Print a fresh one with: parley console"
+
+
+def _static(request: Request, steps: list[str]) -> Response:
+    file = static_file(steps[-1]) if steps else None
+    if file is None or file.path != address("static", *steps):
+        return problem(404, "not_found", "nothing at this path")
+    if request.method not in ("GET", "HEAD"):
+        return problem(405, "method_not_allowed", "method not allowed for this path")
+    return file_response(request, file.content, file.content_type)
+
+
+def _redirect(path: str, headers: Headers = ()) -> Response:
+    return Response(303, b"", b"text/plain", (*sign_in.HEADERS, *headers, (b"Location", path.encode("ascii"))))
+
+
+def _whole_path(request: Request) -> str:
+    return f"{request.path}?{request.query}" if request.query else request.path
+
+
+def _no_page() -> Page:
+    content = join(h("h1", "No such page"), h("p", h("a", "To the first page", href="/console")))
+    return Page("No such page", content, "", status=404)
+
+
+def _refused(refused: ApiRefused) -> Page:
+    content = join(
+        h("h1", "This did not work"), note("bad", refused.detail, h("p", h("code", refused.code)), role="alert")
+    )
+    return Page("Refused", content, "", status=refused.status)
+
+
+def _unreachable(refused: ApiRefused) -> Html:
+    return bare("Refused", note("bad", refused.detail, h("p", h("code", refused.code)), role="alert"))

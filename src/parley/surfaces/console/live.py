@@ -1,0 +1,173 @@
+"""What changes on an open page: the live stream of the API.
+
+Where milliseconds count, an event comes with the row that the function of the page renders (`_ROWS`). Of everything
+else the stream only says that it changed, and the script loads the page again: filters, order and counts stay its own.
+
+A browser opens six connections to a server at most. So a sign-in has four streams; one more is sent what is new and
+ends, and the browser asks again after some seconds by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from parley.surfaces.console.pages import approvals
+from parley.surfaces.console.visit import ApiRefused
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from parley.surfaces.console.visit import Document, Visit
+
+STREAMS_MAX = 4
+# Every page shows how many approvals wait.
+_TOPICS = "approvals"
+_CHANGED = b"event: changed\ndata: {}"
+_RETRY = b"retry: 5000\n\n"
+# How long a stream that ends at once waits for what there is.
+_BACKLOG_SECONDS = 0.25
+
+
+class OpenStreams:
+    """How many streams each sign-in has open, by its secret."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def enter(self, secret: str) -> bool:
+        """Count one more; False when there are enough, and it ends at once."""
+        if self._counts.get(secret, 0) >= STREAMS_MAX:
+            return False
+        self._counts[secret] = self._counts.get(secret, 0) + 1
+        return True
+
+    def leave(self, secret: str) -> None:
+        """Count one less."""
+        left = self._counts[secret] - 1
+        if left:
+            self._counts[secret] = left
+        else:
+            del self._counts[secret]
+
+
+class LiveRows:
+    """The stream of one open page."""
+
+    def __init__(self, visit: Visit, source: AsyncIterator[bytes], streams: OpenStreams, secret: str) -> None:
+        self._visit = visit
+        self._source = source
+        self._streams = streams
+        self._secret = secret
+        self._is_counted = streams.enter(secret)
+        self._begun = False
+        self._ended = False
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._ended:
+            raise StopAsyncIteration
+        if not self._begun:
+            # The page was rendered before the stream began: what came between is in the queue of now.
+            self._begun = True
+            return await self._queue()
+        if self._is_counted:
+            return await self._rendered(await anext(self._source))
+        self._ended = True
+        pieces: list[bytes] = []
+        with suppress(TimeoutError, StopAsyncIteration):
+            async with asyncio.timeout(_BACKLOG_SECONDS):
+                while True:
+                    pieces.append(await self._rendered(await anext(self._source)))
+        return b"".join([*pieces, _RETRY])
+
+    async def _rendered(self, piece: bytes) -> bytes:
+        """A piece of the API's stream, with rows in place of documents. Its ids stay, so it can be resumed."""
+        frames = [frame for frame in piece.split(b"\n\n") if frame]
+        count = await self._count() if any(_name_of(frame) == "approval" for frame in frames) else 0
+        return b"".join([_frame(self._visit, frame, count) + b"\n\n" for frame in _without_repeats(frames)])
+
+    async def _queue(self) -> bytes:
+        try:
+            summaries = await approvals.waiting(self._visit)
+        except ApiRefused:
+            return b": refused\n\n"
+        rows = [_document(self._visit, summary) for summary in summaries]
+        document = {"count": await self._count(), "rows": rows, "whole": len(rows) < approvals.PAGE}
+        return b"event: queue\ndata: " + json.dumps(document).encode() + b"\n\n"
+
+    async def _count(self) -> int:
+        try:
+            counted: Document = await self._visit.get("approvals", "count", status="pending")
+        except ApiRefused:
+            return 0
+        return int(counted["count"])
+
+    async def aclose(self) -> None:
+        """Close the API's stream, too."""
+        if self._is_counted:
+            self._is_counted, self._ended = False, True
+            self._streams.leave(self._secret)
+        close = getattr(self._source, "aclose", None)
+        if close is not None:
+            await close()
+
+
+async def open_stream(visit: Visit) -> AsyncIterator[bytes]:
+    """The live stream of the API, from where this page was rendered or the last event that it got."""
+    cursor = visit.request.header(b"last-event-id") or visit.query.get("after", "")
+    topics = ",".join([topic for topic in (_TOPICS, visit.query.get("topics", "")) if topic])
+    return await visit.follow("live", topics=topics, last_event_id=cursor)
+
+
+def _name_of(frame: bytes) -> str:
+    """The name of an event; empty for a frame that is none."""
+    for line in frame.split(b"\n"):
+        if line.startswith(b"event: "):
+            return line.removeprefix(b"event: ").decode()
+    return ""
+
+
+def _is_plain(frame: bytes) -> bool:
+    """Whether the script is only told that something changed."""
+    name = _name_of(frame)
+    return bool(name) and name not in _ROWS and name not in _PASSED_ON
+
+
+def _without_repeats(frames: list[bytes]) -> list[bytes]:
+    """Of neighbours of which is only said that something changed, the last: its id leads behind all of them."""
+    pairs = zip(frames, [*frames[1:], b""], strict=True)
+    return [frame for frame, following in pairs if not (_is_plain(frame) and following and _is_plain(following))]
+
+
+def _frame(visit: Visit, frame: bytes, count: int) -> bytes:
+    name = _name_of(frame)
+    if name in _ROWS:
+        return b"\n".join([_line(visit, name, line, count) for line in frame.split(b"\n")])
+    if not _is_plain(frame):
+        return frame
+    kept = [line for line in frame.split(b"\n") if line.startswith(b"id: ")]
+    return b"\n".join([_CHANGED, *kept])
+
+
+def _line(visit: Visit, name: str, line: bytes, count: int) -> bytes:
+    if not line.startswith(b"data: "):
+        return line
+    document = _ROWS[name](visit, json.loads(line.removeprefix(b"data: ")))
+    if name == "approval":
+        document["count"] = count
+    return b"data: " + json.dumps(document).encode()
+
+
+def _document(visit: Visit, summary: Document) -> Document:
+    return {"id": summary["id"], "status": summary["status"], "row": approvals.queue_row(visit, summary)}
+
+
+# By the name of an event: what the script gets in place of its document.
+_ROWS: dict[str, Callable[[Visit, Document], Document]] = {"approval": _document}
+# What the stream says of itself.
+_PASSED_ON = ("revoked",)

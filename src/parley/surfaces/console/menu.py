@@ -1,0 +1,75 @@
+"""The menu of the console, and the keys that open its pages. A page that does not exist yet has no entry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.surfaces.console.html import address, h, join
+
+if TYPE_CHECKING:
+    from parley.surfaces.console.html import Html
+    from parley.surfaces.console.visit import Document
+
+# Kinds of keys, as `whoami` names them, for entries that not everybody can use.
+GOVERNS = ("admin", "auditor")
+
+
+class MenuEntry(NamedTuple):
+    """One page of the menu; `key` opens it after `g`. `kinds`: the kinds of keys that it is for; all without any."""
+
+    name: str
+    step: str
+    key: str
+    kinds: tuple[str, ...] = ()
+
+
+MENU: tuple[tuple[str, tuple[MenuEntry, ...]], ...] = (
+    (
+        "Decide",
+        (
+            MenuEntry("Approvals", "approvals", "a"),
+        ),
+    ),
+    (
+        "You",
+        (
+            MenuEntry("Sign-ins", "sessions", "s"),
+        ),
+    ),
+)  # fmt: skip
+_KEYS = (
+    ("j k", "next and previous row"),
+    ("y n e", "go to Approve, Reject, Answer; Enter decides"),
+    ("u", "back to the list"),
+    ("/", "go to the filters"),
+    ("[ ]", "previous and next page"),
+    (".", "pause and resume live updates"),
+    ("t", "theme: automatic, light, dark"),
+    ("?", "this list"),
+)
+
+
+def menu(who: Document, here: str, waiting: int) -> Html:
+    """The groups of entries that a caller can use; `here` is the step of the page that is open."""
+    return join(*[_group(name, shown, here, waiting) for name, entries in MENU if (shown := _for(who, entries))])
+
+
+def keys(who: Document) -> list[tuple[str, str]]:
+    """Every key, and what it does."""
+    pages = [(f"g {entry.key}", entry.name) for _, entries in MENU for entry in _for(who, entries)]
+    return [*_KEYS, *pages]
+
+
+def _for(who: Document, entries: tuple[MenuEntry, ...]) -> list[MenuEntry]:
+    return [entry for entry in entries if not entry.kinds or who["kind"] in entry.kinds]
+
+
+def _group(name: str, entries: list[MenuEntry], here: str, waiting: int) -> Html:
+    return join(h("h2", name), h("ul", [_entry(entry, here, waiting) for entry in entries]))
+
+
+def _entry(entry: MenuEntry, here: str, waiting: int) -> Html:
+    is_counted = entry.step == "approvals" and waiting
+    count = h("span", waiting, class_="count", aria_label=f"{waiting} waiting") if is_counted else None
+    current = "page" if entry.step == here else None
+    return h("li", h("a", entry.name, count, href=address(entry.step), aria_current=current, data_key=entry.key))

@@ -1,0 +1,133 @@
+"""The small parts that pages are made of."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+from parley.surfaces.console.html import h, join
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from parley.surfaces.console.html import Child, Html
+    from parley.surfaces.console.visit import Visit
+
+_HUES = 10
+
+
+def badge(name: str, *, is_person: bool = False) -> Html:
+    """The initials of a name; people are round. The name stands beside it."""
+    words = [word for word in name.replace("_", "-").replace(".", "-").split("-") if word]
+    initials = "".join([word[0] for word in words[:2]]) or "?"
+    hue = f"h{crc32(name.encode()) % _HUES}"
+    kind = " person" if is_person else ""
+    return h("span", initials.upper(), class_=f"badge {hue}{kind}", aria_hidden="true")
+
+
+def tag(word: str, kind: str = "") -> Html:
+    return h("span", word, class_=f"tag {kind}".rstrip())
+
+
+def fact(name: str, value: Child) -> Html:
+    """One line of a list of facts."""
+    return h("div", h("dt", name), h("dd", value))
+
+
+def moment(at: str, now: datetime) -> Html:
+    """A time as its distance from now, with the exact one as its title. The script keeps the distance true."""
+    then = datetime.fromisoformat(at).astimezone(UTC)
+    return h("time", distance(then, now), datetime=then.isoformat(), title=f"{then:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def distance(then: datetime, now: datetime) -> str:
+    """How long ago, or how long until: 4 m ago, 23 h left."""
+    seconds = (then - now).total_seconds()
+    return f"{duration(seconds)} left" if seconds > 0 else f"{duration(-seconds)} ago"
+
+
+def duration(seconds: float) -> str:
+    """A time span in its largest whole unit."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds)} s"
+
+
+def note(kind: str, *content: Child, role: str | None = None) -> Html:
+    """A box that says what is the matter."""
+    return h("div", *content, class_=f"note {kind}", role=role)
+
+
+def command(line: str) -> Html:
+    """A command to type."""
+    return h("pre", h("code", line))
+
+
+def empty(words: Child, line: str = "") -> Html:
+    """What stands in an empty list: what would be here, and a command that makes it."""
+    return join(note("", words), command(line) if line else None)
+
+
+def tabs(*entries: tuple[str, str, bool]) -> Html:
+    """Views of one page: name, address, and whether it is the one that is open."""
+    links = [h("a", name, href=path, aria_current="page" if is_here else None) for name, path, is_here in entries]
+    return h("p", links, class_="tabs")
+
+
+def fresh(part_id: str, *content: Child) -> Html:
+    """A part of a page that stays fresh: when a topic of the page changes, the script puts the new one in its place. It
+    waits while the reader points at it, is in it by keyboard, or has typed into it.
+    """
+    return h("div", *content, id=part_id, data_fresh=True)
+
+
+def data_table(caption: str, headings: Sequence[Child], rows: Iterable[Html]) -> Html:
+    """A table that scrolls sideways where it is too wide. Each row is a `tr`; `j` and `k` go to its links."""
+    head = h("tr", [h("th", heading, scope="col") for heading in headings])
+    table = h("table", h("caption", caption), h("thead", head), h("tbody", rows, class_="rows"))
+    # What scrolls can be reached by keyboard.
+    return h("div", table, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+class Filter(NamedTuple):
+    """One field of a filter form: the name of the API's parameter, its label, and what can be chosen; without choices
+    it is a text to type.
+    """
+
+    name: str
+    label: str
+    # Value and words of each.
+    choices: tuple[tuple[str, str], ...] = ()
+    hint: str = ""
+
+
+def filters(visit: Visit, path: str, *fields: Filter) -> Html:
+    """A form of the API's filters. It is sent by GET, so a view is a link."""
+    shown = [_field(field, visit.query.get(field.name, "")) for field in fields]
+    is_set = any(visit.query.get(field.name) for field in fields)
+    clear = h("a", "Clear", href=path, class_="button") if is_set else None
+    return h(
+        "form", shown, h("span", h("button", "Filter"), clear, class_="buttons"), method="get", action=path,
+        class_="filters", role="search",
+    )  # fmt: skip
+
+
+def _field(field: Filter, value: str) -> Html:
+    field_id = f"filter-{field.name}"
+    label = h("label", field.label, for_=field_id)
+    if field.choices:
+        options = [
+            h("option", words, value=choice, selected=choice == value)
+            for choice, words in (("", "all"), *field.choices)
+        ]
+        return h("span", label, h("select", options, id=field_id, name=field.name))
+    entry = h("input", id=field_id, name=field.name, value=value, placeholder=field.hint or None, dir="auto",
+              autocomplete="off", spellcheck="false")  # fmt: skip
+    return h("span", label, entry)
+
+
+def next_page(path: str, words: str = "Next page") -> Html:
+    """The link to the next page of a list."""
+    return h("p", h("a", words, href=path, class_="button", rel="next"))

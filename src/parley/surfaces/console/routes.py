@@ -1,0 +1,57 @@
+"""Where each page is: its path below /console, the function that shows it, and the one that takes its form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.surfaces.console.html import address
+from parley.surfaces.console.pages import approvals, sessions
+from parley.surfaces.console.visit import Page, Redirect
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from parley.surfaces.console.visit import Visit
+
+    Shown = Page | Redirect
+    # Gets the visit, and the steps of the path that the pattern leaves open.
+    Handler = Callable[..., Awaitable[Shown]]
+
+
+class PageRoute(NamedTuple):
+    """A page: the steps of its path, `*` for any, and what shows it and takes its form."""
+
+    steps: tuple[str, ...]
+    show: Handler | None
+    post: Handler | None = None
+
+
+async def _first_page(_visit: Visit) -> Redirect:
+    return Redirect(address("approvals"))
+
+
+ROUTES: tuple[PageRoute, ...] = (
+    PageRoute((), _first_page),
+    PageRoute(("approvals",), approvals.list_page),
+    PageRoute(("approvals", "*"), approvals.detail_page, approvals.decide),
+    PageRoute(("sessions",), sessions.list_page, sessions.end),
+)
+
+
+def find_route(steps: list[str]) -> PageRoute | None:
+    """The page at these steps of a path; a name is taken before a pattern."""
+    fitting = [route for route in ROUTES if _matches(route.steps, steps)]
+    return min(fitting, key=lambda route: route.steps.count("*"), default=None)
+
+
+def find_handler(steps: list[str], *, is_form: bool) -> tuple[Handler, list[str]] | None:
+    """What answers at this path, and the open steps of it."""
+    route = find_route(steps)
+    handler = (route.post if is_form else route.show) if route is not None else None
+    if route is None or handler is None:
+        return None
+    return handler, [step for pattern, step in zip(route.steps, steps, strict=True) if pattern == "*"]
+
+
+def _matches(pattern: tuple[str, ...], steps: list[str]) -> bool:
+    return len(pattern) == len(steps) and all(one in ("*", step) for one, step in zip(pattern, steps, strict=True))

@@ -1,0 +1,271 @@
+"""Messages that go on with a conversation: what is written like one before is what would have been decided."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from parley.app.team.channels import posting
+from parley.app.team.rules import governed_messages
+from parley.app.team.state.rules import RulesState
+from parley.domain.channel.post import Post
+from parley.domain.directory.callers import DEFAULT_TENANT
+from parley.domain.errors.rules import ExchangeClosed
+from parley.domain.exchange.exchange import Exchange, Outcome, accepted, ended
+from parley.domain.store.changes import TeamChanges
+from parley.domain.store.transaction import Transaction
+from tests.rigs.governed import place
+from tests.rigs.remembered import (
+    AGENTS,
+    CLOSE,
+    Change,
+    Message,
+    Step,
+    changes,
+    compare,
+    looser,
+    moved,
+    partly,
+    stopped,
+    tighter,
+)
+from tests.rigs.team import Rig, before_the_commit, with_rig
+
+QUERY = {"exchange_type": "information_query"}
+
+
+def said(sender: str, to: str, conversation: str, text: str = "What is the status?") -> Message:
+    return Message(sender, to, {**QUERY, "conversation_id": conversation}, text)
+
+
+def dialogue(conversation: str) -> list[Step]:
+    """All rounds that an exchange has."""
+    first, back = said("alice", "bob", conversation), said("bob", "alice", conversation)
+    return [first, back, first]
+
+
+# What alice and bob say afterwards in the second and third round of a conversation is written like this.
+KNOWN: list[Step] = [*dialogue("one"), *dialogue("two"), *dialogue("three")]
+BEGUN = said("alice", "bob", "four")
+BACK = said("bob", "alice", "four")
+
+
+# ---------------------------------------------------------------- what happens to an exchange meanwhile
+
+
+async def _exchange(rig: Rig, conversation: str) -> Exchange | None:
+    exchanges = await rig.store.children(Exchange, DEFAULT_TENANT, conversation)
+    return exchanges[0] if exchanges else None
+
+
+async def took_a_round(rig: Rig, conversation: str) -> None:
+    exchange = await _exchange(rig, conversation)
+    if exchange is not None:
+        await rig.put(accepted(exchange, "bob", "Said meanwhile", rig.at(), exchange.hops))
+
+
+async def closed(rig: Rig, conversation: str) -> None:
+    exchange = await _exchange(rig, conversation)
+    if exchange is not None and not exchange.over:
+        await rig.put(ended(exchange, Outcome.RESOLVED, rig.at(), "alice", "done"))
+
+
+async def days_later(rig: Rig) -> None:
+    rig.clock.at += timedelta(days=2)
+
+
+def exchange_changes() -> st.SearchStrategy[Change]:
+    return st.one_of(
+        st.builds(partly, st.sampled_from([took_a_round, closed]), st.sampled_from(("four", "five"))),
+        st.just(days_later),
+    )
+
+
+def messages() -> st.SearchStrategy[Message]:
+    more: st.SearchStrategy[dict[str, object]] = st.just({}) | st.fixed_dictionaries(
+        {},
+        optional={
+            "classification": st.sampled_from(("internal", "public")),
+            "max_rounds": st.sampled_from((2, 3)),
+            "note": st.just('four "conversation_id":"four" <differs> 100%'),
+        },
+    )
+    meanwhile = st.none() | st.none() | exchange_changes() | changes() | st.sampled_from([tighter, looser])
+    texts = ("What is the status?", "It is done.", "3 \\ %s \u00e9", "We promise it.", "password: hunter22")
+    pairs = (("alice", "bob"), ("alice", "bob"), ("bob", "alice"), ("bob", "alice"), ("carol", "bob"))
+    return st.builds(
+        _message,
+        st.sampled_from(pairs),
+        st.sampled_from(("four", "four", "five")),
+        more,
+        st.sampled_from(texts),
+        meanwhile,
+    )
+
+
+def _message(
+    pair: tuple[str, str], conversation: str, more: dict[str, object], text: str, meanwhile: Change | None
+) -> Message:
+    metadata = {**QUERY, "conversation_id": conversation, **more}
+    return Message(*pair, metadata, text, meanwhile=meanwhile)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.lists(messages() | messages() | exchange_changes() | changes(), min_size=2, max_size=8))
+def test_what_goes_on_with_a_conversation_is_written_as_it_would_have_been_decided(steps: list[Step]) -> None:
+    compare([*KNOWN, *steps], governed=True)
+
+
+# ---------------------------------------------------------------- mutants
+
+# Where other nodes write, too, such messages are decided: a mutant of what is done in memory changes nothing there.
+
+
+@pytest.mark.parametrize("change", [tighter, partly(stopped, "bob"), CLOSE, partly(moved, "bob", "legal")])
+def test_the_mutant_that_goes_on_on_a_stale_ground_is_caught(monkeypatch: pytest.MonkeyPatch, change: Change) -> None:
+    steps: list[Step] = [*KNOWN, BEGUN, BACK._replace(meanwhile=change)]
+    compare(steps, governed=True)
+    monkeypatch.setattr(Transaction, "_holds", lambda *_: True)
+
+    with pytest.raises(AssertionError):
+        compare(steps, governed=True)
+
+
+@pytest.mark.parametrize("change", [partly(closed, "four"), partly(took_a_round, "four")])
+def test_the_mutant_that_goes_on_with_an_exchange_that_has_changed_is_caught(
+    monkeypatch: pytest.MonkeyPatch, change: Change
+) -> None:
+    steps: list[Step] = [*KNOWN, BEGUN, BACK, BEGUN._replace(meanwhile=change)]
+    compare(steps, governed=True)
+    check, check_version, remembered = Transaction._check, Transaction._check_version, list[bool]()
+
+    def noting(self: Transaction, changes: TeamChanges, **more: bool) -> None:
+        remembered[:] = [changes.ground is not None]
+        check(self, changes, **more)
+
+    def unless_exchange(self: Transaction, key: tuple[str, str, str], version: int) -> object:
+        return self.record(key) if remembered[0] and key[1] == Exchange.kind else check_version(self, key, version)
+
+    monkeypatch.setattr(Transaction, "_check", noting)
+    monkeypatch.setattr(Transaction, "_check_version", unless_exchange)
+
+    with pytest.raises(AssertionError):
+        compare(steps, governed=True)
+
+
+@pytest.mark.sqlite_only
+@pytest.mark.parametrize("last", [BEGUN, BACK])
+def test_the_mutant_that_does_not_look_at_how_the_exchange_stands_is_caught(
+    monkeypatch: pytest.MonkeyPatch, last: Message
+) -> None:
+    steps: list[Step] = [*KNOWN, BEGUN, BACK, BEGUN, last]
+    compare(steps, governed=True)
+    monkeypatch.setattr(governed_messages, "shape_of", lambda _: ())
+
+    with pytest.raises(AssertionError):
+        compare(steps, governed=True)
+
+
+@pytest.mark.sqlite_only
+@pytest.mark.parametrize("text", ["We promise it.", "password: hunter22", "We \u200bpr0mise it", "4111 1111 1111 1111"])
+def test_the_mutant_that_does_not_inspect_what_goes_on_is_caught(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    steps: list[Step] = [*KNOWN, BEGUN, BACK._replace(text=text)]
+    compare(steps, governed=True)
+    monkeypatch.setattr(governed_messages, "scan", lambda *_: ((), ()))
+
+    with pytest.raises(AssertionError):
+        compare(steps, governed=True)
+
+
+@pytest.mark.sqlite_only
+def test_the_mutant_that_overlooks_another_exchange_of_the_conversation_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # What bob answers alice follows from what carol told him: it is one more hop away.
+    steps: list[Step] = [*KNOWN, BEGUN, said("carol", "bob", "four"), BACK]
+    compare(steps, governed=True)
+    known = RulesState.known_conversation
+    monkeypatch.setattr(RulesState, "known_conversation", lambda *of: (known(*of) or ())[:1])
+
+    with pytest.raises(AssertionError):
+        compare(steps, governed=True)
+
+
+def test_nobody_goes_on_with_an_exchange_that_has_expired() -> None:
+    compare([*KNOWN, BEGUN, BACK, days_later, BEGUN], governed=True)
+
+
+# ---------------------------------------------------------------- without being decided
+
+
+async def _ready(rig: Rig) -> None:
+    await rig.intent(agents=AGENTS)
+    await rig.channel()
+    for agent in AGENTS:
+        await place(rig, agent, org_unit="engineering")
+
+
+async def _say(rig: Rig, message: Step) -> Post:
+    assert isinstance(message, Message)
+    post = await posting.post(rig.team, rig.caller(message.sender), message.channel_id, message.draft)
+    assert isinstance(post, Post)
+    return post
+
+
+@pytest.mark.sqlite_only
+@with_rig
+async def test_the_rounds_of_a_conversation_like_two_before_are_not_decided(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _ready(rig)
+    for message in KNOWN:
+        await _say(rig, message)
+    first = await _say(rig, BEGUN)
+    monkeypatch.setattr(governed_messages, "govern", None)
+
+    posts = [await _say(rig, BACK._replace(text="Done.")), await _say(rig, BEGUN._replace(text="Thanks."))]
+
+    assert {post.exchange_id for post in posts} == {first.exchange_id}
+    exchange = await _exchange(rig, "four")
+    assert exchange is not None
+    assert (exchange.version, exchange.current_round) == (3, 3)
+    assert [(turn.sender, turn.summary) for turn in exchange.transcript][1:] == [("bob", "Done."), ("alice", "Thanks.")]
+
+
+@pytest.mark.sqlite_only
+@with_rig
+async def test_a_conversation_that_was_opened_without_a_name_goes_on_without_being_decided(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _ready(rig)
+    for message in KNOWN:
+        await _say(rig, message)
+    opened = [await _say(rig, Message("alice", "bob", QUERY)) for _ in range(3)][-1]
+    exchange = await rig.store.get(Exchange, DEFAULT_TENANT, opened.exchange_id)
+    assert exchange is not None
+    monkeypatch.setattr(governed_messages, "govern", None)
+
+    back = await _say(rig, said("bob", "alice", exchange.conversation_id))
+
+    assert back.exchange_id == opened.exchange_id
+
+
+@pytest.mark.both_stores
+@with_rig
+async def test_an_exchange_that_ends_between_lookup_and_commit_takes_no_message(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _ready(rig)
+    for message in (*KNOWN, BEGUN):
+        await _say(rig, message)
+    before_the_commit(rig, monkeypatch, lambda rig: closed(rig, "four"))
+
+    with pytest.raises(ExchangeClosed):
+        await _say(rig, BACK)
+
+    exchange = await _exchange(rig, "four")
+    assert exchange is not None
+    assert exchange.current_round == 1
