@@ -182,7 +182,7 @@ def _matches(argument: argparse.Action, args: argparse.Namespace, start: str) ->
         return [(str(choice), "") for choice in argument.choices if choice and str(choice).startswith(start)]
     from parley.cli.values import values_of
 
-    known = values_of(sorted(_kinds(argument)), args)
-    fitting = [(value.value, value.about) for value in known if value.value.startswith(start)]
-    fitting = fitting or [(value.whole, value.about) for value in known if start and value.whole.startswith(start)]
+    values = values_of(sorted(_kinds(argument)), args)
+    fitting = [(value.value, value.about) for value in values if value.value.startswith(start)]
+    fitting = fitting or [(value.whole, value.about) for value in values if start and value.whole.startswith(start)]
     return {value: about for value, about in fitting if is_offered(value)}.items()

@@ -266,8 +266,8 @@ def _check_destination(url: SettingValue, key: SettingValue, own_url: str, saved
         return
     if all(is_loopback(_host(address)) for address in addresses(url.text)):
         return
-    known = Login("", own_url, "").covers(url.text) if own_url else False
-    if known or any(login.covers(url.text) for login in saved().logins):
+    is_own = Login("", own_url, "").covers(url.text) if own_url else False
+    if is_own or any(login.covers(url.text) for login in saved().logins):
         return
     raise Invalid(
         f"the key from {key.source} is not sent to {url.text}, which only {url.source} names",

@@ -177,10 +177,10 @@ def _to_node(document: bytes, seconds_silent: float) -> Node:
     fields: dict[str, Any] = msgspec.json.decode(document)
     node_fields = {name: fields[name] for name in Node._fields if name in fields}
     # A newer version may say more of each step.
-    known = len(NodeSample._fields)
+    field_count = len(NodeSample._fields)
     lists = {
         "leads": tuple(fields.get("leads", ())),
-        "history": tuple([NodeSample(*sample[:known]) for sample in fields.get("history", ())]),
+        "history": tuple([NodeSample(*sample[:field_count]) for sample in fields.get("history", ())]),
     }
     node = Node(**{**node_fields, **lists, "seen": max(0.0, seconds_silent)})
     return node._replace(leads=()) if node.silent else node  # what it led, another leads by now

@@ -66,12 +66,12 @@ async def notice(kernel: Kernel, event: HookEvent, limits: AttentionLimits, loca
         if not decision.messages or decision.session is None:
             await offers.apply(kernel, judged, watcher)
             return None
-        told = tuple(item for item in items if item.id in decision.messages)
-        gone = files - {item.file for item in items} | judged.lost - {item.file for item in told}
-        marks = offers.new_marks(event, told, stamp(kernel.clock.now().at))
+        offered = tuple(item for item in items if item.id in decision.messages)
+        gone = files - {item.file for item in items} | judged.lost - {item.file for item in offered}
+        marks = offers.new_marks(event, offered, stamp(kernel.clock.now().at))
         changes = MailboxChanges(
             puts=(decision.session,),
-            watched=(*(WatchedFile(watcher, item.file) for item in told), *judged.watched, *marks),
+            watched=(*(WatchedFile(watcher, item.file) for item in offered), *judged.watched, *marks),
             unwatched=(*(WatchedFile(watcher, file) for file in gone), *judged.unwatched),
             durable=False,
         )
@@ -79,15 +79,15 @@ async def notice(kernel: Kernel, event: HookEvent, limits: AttentionLimits, loca
             await kernel.store.commit(changes)
         except Stale:  # another event of this session was faster
             continue
-        offers.record(kernel, event, told)
-        return InboxNotice(told, decision.goes_on, marks)
+        offers.record(kernel, event, offered)
+        return InboxNotice(offered, decision.goes_on, marks)
     return None
 
 
 async def waiting_message(kernel: Kernel, item: Item) -> WaitingMessage:
     """What has to be known of a message to decide whether to mention it."""
     kind = KINDS.get(item.kind)
-    asked = bool(item.in_reply_to) and any(
+    answers_own = bool(item.in_reply_to) and any(
         stored.message.sender == kernel.agent for stored in await kernel.store.find(item.in_reply_to)
     )
-    return WaitingMessage(item.id, item.priority, kind is not None and expects_answer(kind), asked)
+    return WaitingMessage(item.id, item.priority, kind is not None and expects_answer(kind), answers_own)

@@ -270,9 +270,9 @@ def _remove(args: argparse.Namespace, root: str, wanted: list[SettingsFile], rec
             _plan_file(plan, root, file, file.remove)
     gone = tuple(file.path for file in wanted)
     exclude = files.read_text(os.path.join(root, _EXCLUDE)) or ""
-    if (kept := without_lines(exclude, gone)) != exclude:
+    if (remaining := without_lines(exclude, gone)) != exclude:
         state = states.get(_EXCLUDE)
-        after = None if state is not None and state.before is None and not kept else kept
+        after = None if state is not None and state.before is None and not remaining else remaining
         plan.changes.append(FileChange(_EXCLUDE, True, exclude, after))
     if args.json and not args.yes and not args.show:
         raise Invalid("--json cannot ask", hint="add --yes or --print")

@@ -186,8 +186,8 @@ class _Reviewer:
     @property
     def declined(self) -> bool:
         """Whether its last word was a review_lgtm that is no approval."""
-        said = self.position
-        return said.quality_gate_result == "fail" and said.state is not ReviewState.APPROVED
+        position = self.position
+        return position.quality_gate_result == "fail" and position.state is not ReviewState.APPROVED
 
 
 class _Loop:

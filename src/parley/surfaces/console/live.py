@@ -150,8 +150,8 @@ def _frame(visit: Visit, frame: bytes, count: int) -> bytes:
         return b"\n".join([_line(visit, name, line, count) for line in frame.split(b"\n")])
     if not _is_plain(frame):
         return frame
-    kept = [line for line in frame.split(b"\n") if line.startswith(b"id: ")]
-    return b"\n".join([_CHANGED, *kept])
+    id_lines = [line for line in frame.split(b"\n") if line.startswith(b"id: ")]
+    return b"\n".join([_CHANGED, *id_lines])
 
 
 def _line(visit: Visit, name: str, line: bytes, count: int) -> bytes:

@@ -170,13 +170,13 @@ class MailboxTools:
         to = tuple(name.strip() for name in arguments["to"].split(","))
         draft = _draft(kernel, kind, body, subject)._replace(to=to, priority=priority_of(arguments))
         sent = drive(sending.send(kernel, draft)).message
-        told = f"Sent [{short_refs([sent.id])[0]}] to {', '.join(sent.to)} as {sent.kind}."
+        report = f"Sent [{short_refs([sent.id])[0]}] to {', '.join(sent.to)} as {sent.kind}."
         if not seconds or not expects_answer(sent.kind):
-            return told
+            return report
         try:
-            return f"{told}\n{self._answer_text(kernel, sent, seconds)}"
+            return f"{report}\n{self._answer_text(kernel, sent, seconds)}"
         except ParleyError as error:
-            return not_waiting(told, name_tools(str(error)), comes_later=True)
+            return not_waiting(report, name_tools(str(error)), comes_later=True)
 
     def _answer_text(self, kernel: Kernel, sent: Message, seconds: float) -> str:
         """The answer that came in time, which is finished with that."""

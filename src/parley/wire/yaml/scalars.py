@@ -43,13 +43,13 @@ def read_scalars(text: str, limits: Limits) -> dict[str, str] | None:
         if level and level == list_level and content[:2] == "- " and _scalar(content[2:]) is not None:
             has_block = has_block and level != _INDENT
             continue
-        known = keys if level == 0 else inner_keys
+        level_keys = keys if level == 0 else inner_keys
         key, colon, value = content.partition(":")
-        if level not in (0, _INDENT) or (level and not has_block) or not colon or not is_key(key) or key in known:
+        if level not in (0, _INDENT) or (level and not has_block) or not colon or not is_key(key) or key in level_keys:
             return None
         if value and value[0] != " ":
             return None
-        known.add(key)
+        level_keys.add(key)
         list_level = 0 if value else level + _INDENT
         if level == 0:
             has_block = not value

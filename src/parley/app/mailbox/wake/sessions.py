@@ -70,12 +70,12 @@ async def record_use(kernel: Kernel, harness: str, name: str, at: datetime) -> N
     """
     event = HookEvent(harness, Moment.TOOL, name)
     for _ in range(_ATTEMPTS):
-        known = await kernel.store.record(AgentSession, event.session_id)
-        session = known or _new_session(kernel, event)
+        stored = await kernel.store.record(AgentSession, event.session_id)
+        session = stored or _new_session(kernel, event)
         if session.at < stamp(at):
             session = after_event(session, event._replace(attended=session.attended), at)
         session = replace(session, process=kernel.holder() or session.process)
-        if session == known:
+        if session == stored:
             return
         with suppress(Stale):  # an event of this session was faster
             await kernel.store.commit(MailboxChanges(puts=(session,), durable=False))

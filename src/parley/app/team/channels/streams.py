@@ -188,8 +188,8 @@ async def _catch_up(team: Team, rights: _Rights, listener: Listener, cursor: int
         listener.behind = False
         # What was committed later is queued. Rights that are read after this position are not older than what is there:
         # an assignment is not passed over because the list of intents was read before it.
-        known = team.sights.position(caller.tenant)
-        head = await team.store.head(caller.tenant) if known is None else known
+        position_here = team.sights.position(caller.tenant)
+        head = await team.store.head(caller.tenant) if position_here is None else position_here
         scope = await scope_of(team, caller, rights.followed)
         evicted = await team.store.find_evicted(caller.tenant, scope, cursor) if cursor == began else ()
         left, through = await team.store.find_positions(caller.tenant, scope, cursor, head, _POSITIONS)

@@ -61,8 +61,8 @@ async def _enqueue_next(team: Team, reader: Caller, start: Start, *, unread: boo
     bookmark = await team.store.get(Bookmark, tenant, bookmark_id(agent, LABEL))
     bookmark = bookmark or await bookmarks.new(team, tenant, agent, LABEL, start)
     # Rights that are read after the head are not older than what is there, as in a stream.
-    known = team.sights.position(tenant)
-    head = await team.store.head(tenant) if known is None else known
+    position_here = team.sights.position(tenant)
+    head = await team.store.head(tenant) if position_here is None else position_here
     # What a process left open that had the mail for itself is still to be done.
     left = bookmark.open if bookmark.holder != SHARED else ()
     scope = await scope_of_agent(team, reader, agent)

@@ -71,11 +71,11 @@ async def preview(team: Team, caller: Caller, what: Stopped, name: str) -> Suspe
     exchanges = await _first(_exchanges(team, caller.tenant, subject))
     approvals = await _first(_approvals(team, caller.tenant, subject))
     asks = await _first(_asks(team, caller.tenant, subject))
-    known = await suspensions.list_all(team, caller)
+    in_force = await suspensions.list_all(team, caller)
     return SuspensionPreview(
         what,
         name,
-        any(suspension.key == (what, name) for suspension in known),
+        any(suspension.key == (what, name) for suspension in in_force),
         await _count_agents(team, caller.tenant, subject),
         len(exchanges),
         tuple(exchanges[:IDS_MAX]),
@@ -87,12 +87,12 @@ async def preview(team: Team, caller: Caller, what: Stopped, name: str) -> Suspe
 
 
 async def _first(ids: AsyncIterator[str]) -> list[str]:
-    found: list[str] = []
+    first: list[str] = []
     async for record_id in ids:
-        found.append(record_id)
-        if len(found) == COUNT_MAX:
+        first.append(record_id)
+        if len(first) == COUNT_MAX:
             break
-    return found
+    return first
 
 
 async def _count_agents(team: Team, tenant: str, subject: _Subject) -> int:
