@@ -77,7 +77,7 @@ def test_a_second_init_says_what_is_there(stage: Stage, repository: Path) -> Non
         f"This repository has project my-app already, in {path}\n"
         "Agents: claude, codex\n"
         "Installed and not in the project: gemini (add it with: parley agent add gemini --runtime gemini)\n"
-        "Installed and not in the project: opencode (add it with: parley agent add opencode)\n"
+        "Installed and not in the project: opencode (add it with: parley agent add opencode --runtime opencode)\n"
     )
     assert (as_json["created"], as_json["agents"]) == (False, ["claude", "codex"])
     assert sorted(repository.rglob("*")) == before
@@ -89,7 +89,7 @@ def test_agents_can_be_named_and_there_may_be_none(stage: Stage, repository: Pat
     assert stage.run("init").out.endswith(
         "No coding agent is installed here: found none of claude, codex, gemini, cursor-agent, opencode.\n"
         "Add agents with: parley agent add NAME --project my-app, a coding agent with --runtime"
-        " claude|codex|cursor|gemini\n"
+        " claude|codex|cursor|gemini|opencode\n"
     )
     assert stage.run("init", "--here", "--home", "x").code == 2
 

@@ -6,7 +6,7 @@ While it is filled, the database itself says so (`schema.COPYING`): no node star
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ _NAME = "store copy"
 _COPIED = "copied"
 # Held by who fills a database, for as long as it is connected. "copy" in ASCII.
 _COPY_LOCK = 0x636F7079
+_UNLOCK_SECONDS = 2
 # A snapshot is held for as long as a copy takes, and waits while the other side writes. Not every version knows all.
 _NO_TIMEOUTS = (
     "SELECT set_config(name, '0', false) FROM pg_settings"
@@ -190,6 +191,12 @@ class PostgresTables(_TableReader):
 
 class PostgresTarget(_TableReader):
     """See `ports.team.StoreTarget`; opened by `open_target`."""
+
+    async def close(self) -> None:
+        # A terminated connection keeps its locks until the database notices, and the next copy would be refused.
+        with suppress(*FAILURES):
+            await self._db.execute("SELECT pg_advisory_unlock_all()", timeout=_UNLOCK_SECONDS)
+        await super().close()
 
     async def mark(self, *, now: bool = False) -> StoreMark:
         del now  # there is no other writer

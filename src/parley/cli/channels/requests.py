@@ -155,7 +155,7 @@ def _forward(args: argparse.Namespace) -> int:
 
 COMMANDS = {
     "asks": Command(
-        "List the requests that wait for an answer, and who owes it",
+        "List requests that wait for an answer, and who owes it",
         _add_asks,
         _asks,
         (

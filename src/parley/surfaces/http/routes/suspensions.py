@@ -87,7 +87,7 @@ ROUTES = (
         "Preview what a suspension would halt",
         _TAG,
         {200: SuspensionPreview},
-        scope=READ_BY_ADMINS,
+        scope=ADMINS,
         query=_SUBJECT,
     ),
 )

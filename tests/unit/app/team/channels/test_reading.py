@@ -436,7 +436,7 @@ async def test_search_finds_what_one_may_see(rig: Rig) -> None:
 
 @with_rig
 async def test_search_looks_behind_what_one_may_not_see(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_FOUND", 3)
+    monkeypatch.setattr(reading, "_PIECE", 3)
     await a_channel(rig)
     await rig.say("alice", "word")
     for _ in range(7):
