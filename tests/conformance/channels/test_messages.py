@@ -30,7 +30,8 @@ async def test_a_message_has_the_fields_of_the_text(server: LiveServer) -> None:
 
     said = await send(alice)
 
-    # Ours are its place in the channel, a number that also serves as a cursor, the label of its author, and its conversation.
+    # Ours are its place in the channel (a number that also serves as a cursor), the label of its author, and its
+    # conversation.
     assert set(said) == MESSAGE_FIELDS | {"seq", "disclosure", "conversation_id"}
     assert await listed(alice) == [said]
     assert await shown(alice, said) == said

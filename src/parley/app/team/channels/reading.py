@@ -349,7 +349,7 @@ async def _reader(team: Team, caller: Caller, post: Post, channel_id: str) -> st
     raise NotAddressee("name the agent that has read it, by X-Agent-ID")
 
 
-class Conversation(NamedTuple):
+class ConversationEnd(NamedTuple):
     """A conversation, by its newest message that the caller may see."""
 
     id: str
@@ -359,7 +359,7 @@ class Conversation(NamedTuple):
 class ConversationPage(NamedTuple):
     """Conversations, last active first. `before` reads on; 0 when there are no more."""
 
-    conversations: tuple[Conversation, ...]
+    conversations: tuple[ConversationEnd, ...]
     before: int = 0
 
 
@@ -423,7 +423,7 @@ async def _conversations(
         for item in items:
             message = await _visible_post(team, caller, item.post) if item.post is not None else None
             if message is not None:
-                found.append(Conversation(names[item.position], message.post))
+                found.append(ConversationEnd(names[item.position], message.post))
     return ConversationPage(tuple(reversed(found)), before)
 
 
