@@ -11,6 +11,7 @@ from parley.surfaces.console.routes import ROUTES, find_route
 from tests.conformance.ocip.governed import admin_of, held, pair, person
 from tests.rigs.axe import findings
 from tests.rigs.browser import Page, a_browser, needs_browser
+from tests.rigs.fake_outbound import FakeOutbound
 from tests.rigs.team import LiveServer, with_server
 
 pytestmark = [pytest.mark.slow, needs_browser]
@@ -53,6 +54,8 @@ async def walk(page: Page, address: str, views: list[tuple[str, int]], found: di
 async def test_every_page_is_reached_by_links_and_axe_finds_nothing(server: LiveServer) -> None:
     alice, _ = await pair(server)
     await held(alice, "bob", "We promise <b>ag\u200bree</b> it.")
+    server.rig.team.outbound = FakeOutbound()
+    await alice.post("/subscriptions", {"webhook_url": "https://hooks.example/"})
     address = f"http://127.0.0.1:{server.listener.port}"
     views = ALL_VIEWS if os.environ.get("PARLEY_FAULT") == "full" else VIEWS
 

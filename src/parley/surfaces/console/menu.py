@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from parley.domain.directory.callers import DEFAULT_TENANT
 from parley.surfaces.console.html import address, h, join
 
 if TYPE_CHECKING:
@@ -15,12 +16,15 @@ GOVERNS = ("admin", "auditor")
 
 
 class MenuEntry(NamedTuple):
-    """One page of the menu; `key` opens it after `g`. `kinds`: the kinds of keys that it is for; all without any."""
+    """One page of the menu; `key` opens it after `g`. `kinds`: the kinds of keys that it is for; all without any.
+    `for_operators`: only for keys of the operator's tenant.
+    """
 
     name: str
     step: str
     key: str
     kinds: tuple[str, ...] = ()
+    for_operators: bool = False
 
 
 MENU: tuple[tuple[str, tuple[MenuEntry, ...]], ...] = (
@@ -28,6 +32,13 @@ MENU: tuple[tuple[str, tuple[MenuEntry, ...]], ...] = (
         "Decide",
         (
             MenuEntry("Approvals", "approvals", "a"),
+        ),
+    ),
+    (
+        "Operate",
+        (
+            MenuEntry("Servers", "servers", "o", ("admin",), for_operators=True),
+            MenuEntry("Webhooks", "webhooks", "w", ("admin",)),
         ),
     ),
     (
@@ -61,7 +72,13 @@ def keys(who: Document) -> list[tuple[str, str]]:
 
 
 def _for(who: Document, entries: tuple[MenuEntry, ...]) -> list[MenuEntry]:
-    return [entry for entry in entries if not entry.kinds or who["kind"] in entry.kinds]
+    return [entry for entry in entries if _is_for(who, entry)]
+
+
+def _is_for(who: Document, entry: MenuEntry) -> bool:
+    if entry.for_operators and who["tenant_id"] != DEFAULT_TENANT:
+        return False
+    return not entry.kinds or who["kind"] in entry.kinds
 
 
 def _group(name: str, entries: list[MenuEntry], here: str, waiting: int) -> Html:

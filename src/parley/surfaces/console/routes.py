@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.surfaces.console.html import address
-from parley.surfaces.console.pages import approvals, sessions
+from parley.surfaces.console.pages import approvals, servers, sessions, webhooks
 from parley.surfaces.console.visit import Page, Redirect
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ ROUTES: tuple[PageRoute, ...] = (
     PageRoute((), _first_page),
     PageRoute(("approvals",), approvals.list_page),
     PageRoute(("approvals", "*"), approvals.detail_page, approvals.decide),
+    PageRoute(("servers",), servers.list_page),
+    PageRoute(("webhooks",), webhooks.list_page),
+    PageRoute(("webhooks", "*"), webhooks.detail_page, webhooks.change),
     PageRoute(("sessions",), sessions.list_page, sessions.end),
 )
 

@@ -87,6 +87,10 @@ class Visit:
         """Send this to the API."""
         return await self._call("POST", steps, "", json.dumps(body).encode())
 
+    async def patch(self, *steps: str, body: Document) -> Any:  # noqa: ANN401  # JSON
+        """Have the API change what is at this path."""
+        return await self._call("PATCH", steps, "", json.dumps(body).encode())
+
     async def delete(self, *steps: str) -> Any:  # noqa: ANN401  # JSON
         """Have the API delete what is at this path."""
         return await self._call("DELETE", steps, "", b"")
