@@ -1,8 +1,12 @@
 """The one writer of the team's store: a thread that commits what has queued up in one transaction.
 
-    loop:   commit ──> queue            ┌──────────── one transaction ────────────┐
+    loop:   commit ──> gather           ┌──────────── one transaction ────────────┐
     thread:            take all ──> decide 1, decide 2, ... ──> write all ──> fsync ──> answer all at once
     loop:                                                                            <── tell the watchers, wake
+
+The loop gathers while the thread writes, and after that for a few rounds as long as each brings more: senders that were
+answered come back with their next message, and share the transaction. It never waits for one: the first round that
+brings none hands over what there is.
 
 What a change becomes is decided by `Transaction`; a refusal leaves the others in it alone. An error of the disk, or in
 one of the changes, takes the whole transaction back; then each change is tried alone.
@@ -38,6 +42,8 @@ if TYPE_CHECKING:
     QueuedCommit = tuple[TeamChanges, Callable[[Committed | Exception], None]]
 
 _BATCH_LIMIT = 512
+# The loop gathers for at most this many rounds: each may be long when it has other things to do.
+_GATHER_ROUNDS = 4
 # A log longer than this is truncated by the writer itself: under constant load no other connection can.
 _LOG_MAX_BYTES = 64 * 1024 * 1024
 # Every so many batches the log is copied into the file, and begins anew in the place that it has on the disk: where it
@@ -70,12 +76,17 @@ class SqliteWriter:
         self._log_bytes = log_bytes
         # Called in the event loop with each commit and its tenant, before its caller goes on.
         self.watchers: list[Callable[[str, Committed], None]] = []
-        # What the loop has gathered in its present round, and what it has handed over.
+        # What the loop has gathered, and what it has handed over.
         self._gathered: list[QueuedCommit] = []
         self._queue: queue.SimpleQueue[list[QueuedCommit] | None] = queue.SimpleQueue()
         self._loop: AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="parley-writer", daemon=True)
         self._closed = False
+        # How many commits the thread has; whether the loop goes on gathering, in which round, and with how many so far.
+        self._writing = 0
+        self._gathering = False
+        self._round = 0
+        self._gathered_before = 0
         self.queued = 0
         # Something was erased, and the log still has it.
         self._erased = False
@@ -99,22 +110,39 @@ class SqliteWriter:
         """Queue a change; `done` is called in the event loop when it is durable or refused."""
         if self._loop is None or self._closed:
             raise Unavailable("the store is closed")
-        if not self._gathered:
-            # What comes in one round shares a transaction, and the threads do not fight for the interpreter.
-            self._loop.call_soon(self._hand_over)
         self._gathered.append((changes, done))
         self.queued += 1
+        if not (self._writing or self._gathering):
+            self._gathering = True
+            self._loop.call_soon(self._gather)
 
-    def _hand_over(self) -> None:
-        if self._gathered:
-            self._queue.put(self._gathered)
-            self._gathered = []
+    def _gather(self) -> None:
+        """Go on while each round of the loop brings more; then hand over.
+
+        Most of what a transaction costs, it costs once; and the threads do not compete for the interpreter meanwhile.
+        """
+        gathered = len(self._gathered)
+        self._round += 1
+        if self._gathered_before < gathered < _BATCH_LIMIT and self._round < _GATHER_ROUNDS and self._loop is not None:
+            self._gathered_before = gathered
+            self._loop.call_soon(self._gather)
+        else:
+            self._gathering = False
+            self._hand_over(_BATCH_LIMIT)
+
+    def _hand_over(self, limit: int | None = None) -> None:
+        self._round = self._gathered_before = 0
+        if self._gathered and not self._closed:
+            group = self._gathered[:limit]
+            del self._gathered[:limit]
+            self._writing += len(group)
+            self._queue.put(group)
 
     def stop(self) -> None:
         """Take nothing more; what is queued is still committed. Call it where `commit` is called."""
         if not self._closed and self._loop is not None:
-            self._closed = True
             self._hand_over()
+            self._closed = True
             self._queue.put(None)
 
     def join(self) -> None:
@@ -124,14 +152,8 @@ class SqliteWriter:
         self._db.close()
 
     def _run(self) -> None:
-        running = True
-        while running:
-            work: list[QueuedCommit] = []
-            while running and not (work and (len(work) >= _BATCH_LIMIT or self._queue.empty())):
-                commits = self._queue.get()
-                running = commits is not None
-                work += commits or ()
-            for part in _batches(work):
+        while (group := self._queue.get()) is not None:
+            for part in _batches(group):
                 self._commit_batch(part)
             self._batches += 1
             if self._batches % _RESTART_EVERY == 0:
@@ -184,6 +206,7 @@ class SqliteWriter:
 
     def _deliver(self, batch: list[QueuedCommit], outcomes: list[CommitOutcome]) -> None:
         self.queued -= len(batch)
+        self._writing -= len(batch)
         commits = [
             (changes.tenant, outcome)
             for (changes, _), outcome in zip(batch, outcomes, strict=True)
@@ -194,6 +217,9 @@ class SqliteWriter:
                 watcher(tenant, committed)
         for (_, done), outcome in zip(batch, outcomes, strict=True):
             done(outcome)
+        if self._gathered and not (self._writing or self._gathering):
+            self._gathering = True
+            self._gather()
 
     def _restart_log(self) -> None:
         """Copy the log into the file: unless a reader still needs it, the next commit begins it anew."""

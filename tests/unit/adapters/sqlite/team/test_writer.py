@@ -65,6 +65,43 @@ async def test_what_queues_up_is_committed_in_one_transaction(tmp_path: Path) ->
         assert [post.position for one in bench.heard[1:] for post in one.posts] == list(range(1, 201))
 
 
+async def commit_in_rounds(bench: Bench, count: int) -> None:
+    """Each commit is queued in the next round of the event loop; returns when all are durable."""
+    commits = []
+    for number in range(count):
+        commits.append(asyncio.ensure_future(bench.writer.commit(TeamChanges(T1, (a_post(f"msg_{number}"),)))))
+        await asyncio.sleep(0)
+    outcomes = await asyncio.gather(*commits)
+    assert [outcome.posts[0].seq for outcome in outcomes] == list(range(1, count + 1))
+
+
+@in_loop
+async def test_commits_of_rounds_that_follow_each_other_share_a_transaction(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as bench:
+        await commit_in_rounds(bench, 3)
+
+        assert bench.ran("COMMIT") == 1
+
+
+@in_loop
+async def test_no_commit_waits_for_many_rounds_of_the_loop(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as bench:
+        await commit_in_rounds(bench, 40)
+
+        assert bench.ran("COMMIT") > 1
+
+
+@in_loop
+async def test_a_transaction_has_no_more_commits_than_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(team_writer, "_BATCH_LIMIT", 8)
+    async with at_work(tmp_path) as bench:
+        await asyncio.gather(*(bench.writer.commit(TeamChanges(T1, (a_post(f"msg_{n}"),))) for n in range(40)))
+
+        assert bench.ran("COMMIT") == 5
+
+
 @in_loop
 async def test_what_stands_alone_has_a_transaction_of_its_own_and_overtakes_nobody(tmp_path: Path) -> None:
     async with at_work(tmp_path) as bench:
