@@ -8,6 +8,7 @@ from contextlib import suppress
 from http.client import HTTPConnection
 from queue import Queue
 from threading import Thread
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -228,15 +229,43 @@ def test_text_that_is_no_json_becomes_an_answers_text(team: Team) -> None:
     assert team.said("messages", channel, "-a", "claude")[-1]["payload"] == {"text": "because"}
 
 
-def test_a_command_that_fails_answers_nothing_and_is_a_problem_found(team: Team) -> None:
+def test_a_command_that_fails_answers_with_an_error_and_is_a_problem_found(team: Team) -> None:
     channel = team.channel()
-    request = team.post(channel, "--type", "request", "--to", "codex", "--field", "q=why")
+    listening = team.spawn("listen", channel, "-a", "codex", "--once", "--answer-with", "echo secret; exit 3")
+    wait_until_online(team, "codex")
 
-    ran = team.run("listen", channel, "-a", "codex", "--since", "0", "--once", "--answer-with", "echo no; exit 3")
+    asked = team.run("ask", channel, "--to", "codex", "--agent", "claude", "--timeout", "60s", "Why?")
 
+    ran = ended(listening)
+    assert (asked.code, asked.error) == (1, "handler_failed")
+    assert asked.err.startswith("error: codex: the command that answers exited with 3 [handler_failed]")
     assert (ran.code, ran.error) == (1, "exec_failed")
-    assert f"exited with 3 for {request}" in ran.err
-    assert len(team.said("messages", channel)) == 1
+    assert "command exited with 3 for msg_" in ran.err
+    assert "secret" not in json.dumps(team.said("messages", channel))
+
+
+def presence_of(team: Team, agent: str) -> str:
+    agents = {record["agent_id"]: record for record in team.said("agent", "list", "--server")}
+    if agent not in agents or (agents[agent]["status"] == "active" and not agents[agent]["last_heartbeat_at"]):
+        return ""
+    return str(agents[agent]["status"])
+
+
+def wait_until_online(team: Team, agent: str) -> None:
+    deadline = monotonic() + PATIENCE
+    while presence_of(team, agent) != "active":
+        assert monotonic() < deadline
+
+
+def test_who_answers_with_a_command_is_online_and_offline_when_it_ends(team: Team) -> None:
+    channel = team.channel()
+    listening = team.spawn("listen", channel, "-a", "gemini", "--once", "--answer-with", "echo yes")
+    wait_until_online(team, "gemini")
+
+    team.said("ask", channel, "--to", "gemini", "--agent", "claude", "--timeout", "60s", "Ready?")
+
+    assert ended(listening).code == 0
+    assert presence_of(team, "gemini") == "dead"
 
 
 def test_a_command_can_use_parley_on_the_same_server(team: Team) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 import parley
 from tests.surface.cli.team_stage import PATIENCE, Team, ended, typed_on_terminal
+from tests.surface.stage import Ran
 
 # Writes a part, and the next one only when a file says so: what was printed before came before the end.
 WRITER = """\
@@ -105,6 +106,37 @@ def test_a_request_is_handed_on_and_answered_by_the_next_one(team: Team) -> None
     assert (late.code, back.code) == (4, 4)
     assert "claude -> codex -> gemini -> codex: codex had this request before" in back.err
     assert (answer["to"], answer["correlation_id"]) == ("claude", asked)
+
+
+def test_a_shell_answers_in_parts_with_a_question_and_with_an_error(team: Team) -> None:
+    channel = team.channel()
+
+    def request(**metadata: bool) -> str:
+        words = ("--type", "request", "--to", "codex", "--field", "q=1", "--metadata", json.dumps(metadata))
+        return team.post(channel, *words)
+
+    def answer(message: str, *words: str) -> Ran:
+        return team.run("answer", message, "--channel", channel, "--agent", "codex", *words)
+
+    parted = request(accepts_partial=True)
+    assert answer(parted, "--progress", "reading").out.startswith("Told the progress with msg_")
+    assert answer(parted, "--partial", "--field", "rows:=3").out.startswith("Answered in part with msg_")
+    assert answer(parted, "All of it").code == 0
+    late = answer(parted, "--partial", "too late")
+    assert (late.code, late.error) == (4, "already_answered")
+    whole = answer(request(), "--partial", "a part")
+    assert (whole.code, whole.error) == (4, "partial_not_accepted")
+    assert answer(request(), "--question", "Which city?").out.startswith("Asked back with msg_")
+    assert answer(request(), "--error", "not before Friday").out.startswith("Answered with an error, msg_")
+    for option in ("--question", "--error"):
+        assert f"{option} needs a text" in answer(parted, option, "--field", "a=1").err
+    assert answer(parted, "--partial", "--error", "x").code == 2
+
+    answers = [sent for sent in team.said("messages", channel) if sent["message_type"] == "response"]
+    assert [sent["metadata"].get("partial") for sent in answers] == ["progress", "artifact", None, None, None]
+    assert (answers[3]["metadata"]["kind"], answers[3]["payload"]) == ("question", {"question": "Which city?"})
+    failed = {"code": "agent_failed", "message": "not before Friday", "agent": "codex"}
+    assert (answers[4]["metadata"]["error"], answers[4]["payload"]["error"]) == ("agent_failed", failed)
 
 
 def test_ctrl_c_in_ask_withdraws_the_question(team: Team) -> None:
@@ -255,15 +287,16 @@ def test_a_place_that_cannot_be_meant_is_refused_with_what_to_do(team: Team, wor
 
 
 def test_asks_lists_who_waits_for_whose_answer(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert team.run("asks").out == "No request waits for an answer.\n"
     channel = team.channel()
+    here = ("--channel", channel)  # the server is shared with other tests
+    assert team.run("asks", *here).out == "No request waits for an answer.\n"
     asked = team.post(channel, "--to", "codex", "--type", "request", "--field", "text=Is it done?", "--expires", "10m")
     team.post(channel, "--to", "gemini", "--type", "request", "--field", "text=Which port?")
 
     of_codex = team.said("asks", "codex", "--channel", "questions", "--intent", team.intent)
-    none_late = team.run("asks", "--state", "late", "--since", "24h")
+    none_late = team.run("asks", *here, "--state", "late", "--since", "24h")
     monkeypatch.setenv("COLUMNS", "80")
-    shown = team.run("asks")
+    shown = team.run("asks", *here)
     wrong = team.run("asks", "--since", "soon")
 
     assert [(ask["message_id"], ask["sender"], ask["to"]) for ask in of_codex] == [(asked, "claude", "codex")]
@@ -275,4 +308,4 @@ def test_asks_lists_who_waits_for_whose_answer(team: Team, monkeypatch: pytest.M
     assert all(len(line) <= 80 for line in lines)
     assert wrong.code == 2
     team.said("answer", asked, "--channel", channel, "--agent", "codex", "--field", "a=1")
-    assert [ask["to"] for ask in team.said("asks", "--newest")] == ["gemini"]
+    assert [ask["to"] for ask in team.said("asks", *here, "--newest")] == ["gemini"]

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import gc
-import json
 import sys
-from contextlib import suppress
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from parley.cli.channels.answering import answer_request, document_of, presence
 from parley.cli.command import Command, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.parts.lookup import INTENT_HELP, channel_of, intent_of
-from parley.cli.parts.remote import (
-    access_of,
-    add_server_options,
-    cell_text,
-    connection_of,
-    payload_text,
-    time_text,
-)
-from parley.cli.reports import report_error, report_failure, warn
+from parley.cli.parts.remote import add_server_options, cell_text, connection_of, payload_text, time_text
+from parley.cli.reports import warn
 from parley.cli.waiting_line import waiting_for
-from parley.domain.errors.errors import Forbidden, Invalid, ParleyError, UnknownSender
+from parley.domain.errors.errors import Invalid, UnknownSender
 
 if TYPE_CHECKING:
     import argparse
@@ -58,7 +51,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "CMD gets the request as JSON on standard input and PARLEY_MESSAGE_ID, _CHANNEL\n"
         "and _FROM, PARLEY_URL, _KEY and _AGENT in the environment. Its output is the\n"
         'answer: a JSON object, or text, which becomes {"text": ...}. If it exits with\n'
-        "another code than 0, no answer is sent."
+        "another code than 0, the answer is an error, handler_failed, and what it printed\n"
+        "is not sent. It is run for one request at a time."
     )
 
 
@@ -72,17 +66,16 @@ def _listen(args: argparse.Namespace) -> int:
     if args.since and not args.since.isdigit():
         raise Invalid(f"--since: {args.since!r} is not a position", hint="use a whole number; 0 is the beginning")
     connection = connection_of(args)
-    if args.run and connection.agent:
-        _register(connection)
     screen, failed = screen_of(args), False
-    with waiting_for("messages").running() as waiting:
+    present = presence(args, connection) if args.run and connection.agent else nullcontext()
+    with present, waiting_for("messages").running() as waiting:
 
         def broken(reason: str) -> None:
             with waiting.hidden():
                 warn(f"{reason}; reconnecting")
 
         for event in connection.follow(*_stream_path(connection, args), after=args.since, broken=broken):
-            document = _document(event.data)
+            document = document_of(event.data)
             if document is None or (args.pattern and document.get("message_type") != args.pattern):
                 continue
             is_request = event.name.lower() == _MESSAGE and document.get("message_type") == "request"
@@ -90,17 +83,11 @@ def _listen(args: argparse.Namespace) -> int:
                 _print(args, screen, document)
                 sys.stdout.flush()  # before the answer: whoever gets that may look here
                 if args.run and is_request:
-                    failed = not _answer(args, connection, document) or failed
+                    failed = not answer_request(args, connection, document) or failed
             left -= 1
             if left == 0:
                 break
     return FOUND_PROBLEMS if failed else OK
-
-
-def _register(connection: Connection) -> None:
-    """Register the agent that answers: a question to an agent that nobody knows is refused."""
-    with suppress(Forbidden):  # a person's key, which agents know anyway
-        connection.post("agents", "register", body={"agent_id": connection.agent})
 
 
 def _stream_path(connection: Connection, args: argparse.Namespace) -> tuple[str, ...]:
@@ -118,14 +105,6 @@ def _stream_path(connection: Connection, args: argparse.Namespace) -> tuple[str,
     return "subscribe", "agents", agent
 
 
-def _document(data: str) -> dict[str, Any] | None:
-    try:
-        document = json.loads(data)
-    except ValueError:
-        return None
-    return document if isinstance(document, dict) else None
-
-
 def _print(args: argparse.Namespace, screen: Screen, document: Mapping[str, Any]) -> None:
     if args.json:
         screen.json(document, compact=True)
@@ -137,53 +116,6 @@ def _print(args: argparse.Namespace, screen: Screen, document: Mapping[str, Any]
     label = f"  ({cell_text(document['disclosure'])})" if document.get("disclosure") else ""
     text = f"{cell_text(kind)}  {cell_text(who)}{to}  {payload_text(document.get('payload', {}))}"
     screen.prose(f"{when}  {text}  [{cell_text(document.get('id'))}]{label}")
-
-
-def _answer(args: argparse.Namespace, connection: Connection, request: Mapping[str, Any]) -> bool:
-    """Run the command and send its answer; False if that failed. A request to another agent is skipped."""
-    import subprocess
-
-    from parley.domain.errors.team import NotAddressee
-    from parley.settings import child_environment
-
-    if request["sender"] == connection.agent:
-        return True
-    settings, access = settings_of(args), access_of(args)
-    environment = child_environment(
-        PARLEY_URL=access.url,
-        PARLEY_KEY=access.key,
-        PARLEY_CONTEXT="",
-        PARLEY_AGENT=settings.agent,
-        PARLEY_MESSAGE_ID=request["id"],
-        PARLEY_MESSAGE_CHANNEL=request["channel_id"],
-        PARLEY_MESSAGE_FROM=request["sender"],
-    )
-    # Values travel in the environment and on standard input, never in the command's text.
-    process = subprocess.run(  # noqa: S602  # the user's own command
-        args.run,
-        shell=True,
-        input=json.dumps(request).encode(),
-        stdout=subprocess.PIPE,
-        env=environment,
-        check=False,
-    )
-    if process.returncode:
-        failure = f"command exited with {process.returncode} for {request['id']}; no answer was sent"
-        report_failure(failure, "exec_failed")
-        return False
-    body = {"payload": _payload(process.stdout.decode("utf-8", "replace"))}
-    try:
-        connection.post("channels", request["channel_id"], "messages", request["id"], "reply", body=body)
-    except NotAddressee:
-        return True  # addressed to another agent; a service key sees those, too
-    except ParleyError as error:
-        report_error(error, about=f"cannot answer {request['id']}: ")
-        return False
-    return True
-
-
-def _payload(printed: str) -> dict[str, Any]:
-    return _document(printed) or {"text": printed.rstrip("\n")}
 
 
 COMMANDS = {
