@@ -86,6 +86,36 @@ class TeamAuditContract(TeamStoreContract):
         assert (await store.audit_size(T1), await store.audit_size(T2), await store.audit_size("nobody")) == (4, 1, 0)
 
     @stored
+    async def test_audit_entries_are_found_by_actor_code_message_and_pair_and_counted_by_hour(
+        self, store: TeamStore
+    ) -> None:
+        sent = {"sender": "alice", "to": "role:support", "receivers": ["bob", "carol"], "message_id": "msg_1"}
+        drafts = (
+            an_audit(1, facts=sent | {"outcome": "delivered", "role": "sender"}),
+            an_audit(2, "bob", actor="ben", facts=sent | {"outcome": "delivered", "role": "receiver"}),
+            an_audit(3, "bob", facts={"sender": "bob", "to": "alice", "outcome": "denied", "code": "policy_denied"}),
+            an_audit(4, "@tenant", action="suspended", actor="ann", at=LATER, facts={}),
+        )
+        await store.commit(TeamChanges(T1, audits=drafts))
+
+        assert await numbers(store, actor="ben") == [2]
+        assert await numbers(store, code="policy_denied") == [3]
+        assert await numbers(store, message_id="msg_1") == [1, 2]
+        assert await numbers(store, pair=("alice", "bob")) == await numbers(store, pair=("bob", "alice")) == [1, 2, 3]
+        assert await numbers(store, pair=("carol", "alice")) == [1, 2]
+        assert await numbers(store, pair=("bob", "carol")) == await numbers(store, pair=("alice", "bo")) == []
+        assert await store.audit_counts(T1, AuditQuery(), 13) == (
+            (AT[:13], "delivered", "receiver", 1),
+            (AT[:13], "delivered", "sender", 1),
+            (AT[:13], "denied", "", 1),
+            (LATER[:13], "", "", 1),
+        )
+        assert await store.audit_counts(T1, AuditQuery(sides=("bob",), outcome="denied"), 10) == (
+            (AT[:10], "denied", "", 1),
+        )
+        assert await store.audit_counts("nobody", AuditQuery(), 13) == ()
+
+    @stored
     async def test_bare_audit_entries_have_everything_but_their_documents(self, store: TeamStore) -> None:
         await store.commit(TeamChanges(T1, audits=(an_audit(1), an_audit(2, "bob"))))
 

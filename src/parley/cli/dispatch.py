@@ -154,6 +154,7 @@ GROUPS = (
         {
             "entries": ("audit list", "audit export", "audit prove", "audit erase"),
             "report": ("audit report", "audit explain"),
+            "state": ("audit state",),
             "verify": ("audit verify",),
             "reconcile": ("audit reconcile",),
         },

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from parley.domain.mailbox.ledger import StoredEntry
     from parley.domain.record import Record
     from parley.domain.store.changes import (
+        AuditCount,
         AuditQuery,
         ChannelQuery,
         Committed,
@@ -277,6 +278,10 @@ class TeamStore(Protocol):
 
     async def audits(self, tenant: str, query: AuditQuery) -> tuple[AuditEntry, ...]:
         """Entries of the tenant's audit log, in order."""
+        ...
+
+    async def audit_counts(self, tenant: str, query: AuditQuery, digits: int) -> tuple[AuditCount, ...]:
+        """How many entries match, by the first `digits` characters of their times, outcome and role, in this order."""
         ...
 
     async def audit_size(self, tenant: str) -> int:

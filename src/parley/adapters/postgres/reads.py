@@ -366,6 +366,24 @@ AUDIT_HASHES = "SELECT hash FROM audit WHERE place > $1 AND place <= $2 ORDER BY
 
 def audit_query(tenant: int, query: AuditQuery) -> tuple[str, list[object]]:
     """The question for a page of the audit log, and its values."""
+    which, values = _audit_condition(tenant, query)
+    columns = ", ".join(["''::bytea" if query.bare and column == "document" else column for column in COLUMNS])
+    order = "DESC" if query.newest else "ASC"
+    values.append(query.limit)
+    sql = f"SELECT place & {rows.MASK}, {columns} FROM audit WHERE {which} ORDER BY place {order} LIMIT ${len(values)}"
+    return sql, values
+
+
+def audit_count_query(tenant: int, query: AuditQuery, digits: int) -> tuple[str, list[object]]:
+    """The question for the number of entries by span, outcome and role, and its values."""
+    which, values = _audit_condition(tenant, query)
+    names = ", ".join([f"COALESCE({_document_field(name)}, '')" for name in ("outcome", "role")])
+    span = f'left(at, {digits}) COLLATE "C"'
+    sql = f"SELECT {span}, {names}, count(*)::int FROM audit WHERE {which} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+    return sql, values
+
+
+def _audit_condition(tenant: int, query: AuditQuery) -> tuple[str, list[object]]:
     low = tenant << rows.SHIFT
     # Whatever number is asked for, it is one of this tenant.
     values: list[object] = [low | min(query.after, rows.MASK), low | min(query.through or rows.MASK, rows.MASK)]
@@ -381,12 +399,15 @@ def audit_query(tenant: int, query: AuditQuery) -> tuple[str, list[object]]:
     for column, test, value in query.tests(_document_field):
         values.append(value)
         conditions.append(f"{column} {test} ${len(values)}")
-    columns = ", ".join(["''::bytea" if query.bare and column == "document" else column for column in COLUMNS])
-    order = "DESC" if query.newest else "ASC"
-    values.append(query.limit)
-    which = " AND ".join(conditions)
-    sql = f"SELECT place & {rows.MASK}, {columns} FROM audit WHERE {which} ORDER BY place {order} LIMIT ${len(values)}"
-    return sql, values
+    if query.pair is not None:
+        first = len(values) + 1
+        values.extend(query.pair_values())
+        receivers = f"'\"' || {_document_field('to')} || '\"' || COALESCE({_document_field('receivers')}, '')"
+        conditions.append(
+            f"CASE {_document_field('sender')} WHEN ${first} THEN strpos({receivers}, ${first + 1})"
+            f" WHEN ${first + 2} THEN strpos({receivers}, ${first + 3}) END > 0"
+        )
+    return " AND ".join(conditions), values
 
 
 def audit_entries(audit_rows: list[Any], query: AuditQuery) -> tuple[AuditEntry, ...]:
@@ -397,12 +418,7 @@ def audit_entries(audit_rows: list[Any], query: AuditQuery) -> tuple[AuditEntry,
 
 def _document_field(name: str) -> str:
     """A field of an entry's document; empty when the document was trimmed."""
-    return f"CASE WHEN document = '' THEN '' ELSE convert_from(document, 'UTF8')::json ->> '{name}' END"
-
-
-def is_slow(query: AuditQuery) -> bool:
-    """Whether every entry has to be read for it."""
-    return bool(query.action or query.outcome or query.conversation_id or query.or_actor)
+    return f"(CASE WHEN document = '' THEN '' ELSE convert_from(document, 'UTF8')::json ->> '{name}' END)"
 
 
 _WAITING_REQUESTS = "(state <> 'expired' AND (expires_at = '' OR expires_at > $3))"

@@ -26,7 +26,7 @@ from parley.domain.channel.channel import Channel, Tally
 from parley.domain.directory.callers import Saved
 from parley.domain.errors.errors import Unavailable
 from parley.domain.mailbox.ledger import StoredEntry
-from parley.domain.store.changes import ReaderPost
+from parley.domain.store.changes import AuditCount, ReaderPost
 from parley.wire import rows
 
 if TYPE_CHECKING:
@@ -425,8 +425,16 @@ class PostgresTeamStore:
         if cache is None:
             return ()
         sql, values = reads.audit_query(cache.number, query)
-        seconds = LONG_TIMEOUT_SECONDS if reads.is_slow(query) else TIMEOUT_SECONDS
+        seconds = LONG_TIMEOUT_SECONDS if query.reads_documents else TIMEOUT_SECONDS
         return reads.audit_entries(await self.sessions.fetch(cache.scope, sql, *values, seconds=seconds), query)
+
+    async def audit_counts(self, tenant: str, query: AuditQuery, digits: int) -> tuple[AuditCount, ...]:
+        cache = await self.follower.get_cache(tenant)
+        if cache is None:
+            return ()
+        sql, values = reads.audit_count_query(cache.number, query, digits)
+        fetched = await self.sessions.fetch(cache.scope, sql, *values, seconds=LONG_TIMEOUT_SECONDS)
+        return tuple([AuditCount(*row) for row in fetched])
 
     async def audit_size(self, tenant: str) -> int:
         cache = await self.follower.get_cache(tenant)

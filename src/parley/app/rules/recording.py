@@ -14,6 +14,7 @@ from parley.domain.directory.callers import TENANT_MARK
 from parley.domain.errors.rules import CrossEnterpriseBlocked, RoundMismatch
 from parley.domain.hashes import digest
 from parley.domain.rules.judge import Allow, crosses, evaluation_of
+from parley.domain.rules.reasons import APPROVAL_DECIDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 EXCHANGE_ENDED = f"{AGENT_EXCHANGE}_ended"
 REQUEST_WITHDRAWN = f"{AGENT_EXCHANGE}_withdrawn"
-APPROVAL_DECIDED = "approval_decided"
 _SENDER = {"role": "sender", "direction": "outgoing"}
 _RECEIVER = {"role": "receiver", "direction": "incoming"}
 

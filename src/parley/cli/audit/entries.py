@@ -82,6 +82,10 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--action", default="", help="only entries with this action, such as agent_exchange")
     parser.add_argument("--outcome", default="", help="only entries with this outcome: delivered, held, denied, ...")
+    parser.add_argument("--actor", default="", metavar="NAME", help="only what this agent, person or key did")
+    parser.add_argument("--code", default="", metavar="CODE", help="only entries with this error code")
+    parser.add_argument("--pair", default="", metavar="AGENT,AGENT", help="only messages between these two agents")
+    parser.add_argument("--message", default="", metavar="ID", help="only entries about this message")
     _add_period(parser)
     parser.add_argument("--after", type=int, default=None, metavar="NUMBER", help="the first entries after this number")
     parser.add_argument(
@@ -125,6 +129,8 @@ def _list(args: argparse.Namespace) -> int:
         "conversation_id": _conversation(connection, args.conversation),
         "action": args.action,
         "outcome": args.outcome,
+        # A server of before 0.7 does not know these.
+        **{name: value for name, value in _newer_filters(args).items() if value},
         **_period(args),
     }
     forward = args.all or (args.after is not None and args.before is None)
@@ -142,6 +148,10 @@ def _list(args: argparse.Namespace) -> int:
         go_on = f"--after {more}" if forward else f"--before {more}"
         note(f"there are more entries: use {go_on}, a larger --limit, or --all")
     return OK
+
+
+def _newer_filters(args: argparse.Namespace) -> dict[str, str]:
+    return {"actor": args.actor, "code": args.code, "pair": args.pair, "message_id": args.message}
 
 
 def _conversation(connection: Connection, text: str) -> str:
@@ -402,6 +412,7 @@ COMMANDS = {
         (
             "parley audit list --side research --outcome denied",
             "parley audit list --since 2026-11-17 --until 2026-11-17",
+            "parley audit list --pair ann-bot,bob-bot --code classification_exceeded",
             "parley audit list --exchange ex_01K... --json",
         ),
     ),

@@ -8,10 +8,11 @@ from parley.cli.audit.filters import check_side
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import count_of, safe
-from parley.cli.parts.remote import add_server_options, connection_of, parse_time_ago, utc_text
+from parley.cli.parts.remote import add_server_options, connection_of, parse_time_ago, show_steps, utc_text
+from parley.domain.audit.entry import AGENT_EXCHANGE
 from parley.domain.errors.errors import Invalid, NotFound
 from parley.domain.lookup import Candidate, Noun, is_id, pick, unknown
-from parley.domain.rules.deciding import DecidingRule
+from parley.domain.rules.reasons import APPROVAL_DECIDED, reasons_of, recorded_messages
 from parley.domain.times import is_day
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ _PAGE = 1_000
 _SEARCH_MAX = 20_000
 _NUMBER_MAX = 10**15 - 1
 _COLOURS = {"delivered": "green", "held": "yellow", "denied": "red"}
-_MESSAGE, _DECIDED = "agent_exchange", "approval_decided"
 _FIELDS = {"msg": "message_id", "exch": "exchange_id"}
 _SUBJECT = Noun("message or exchange", "", "parley audit report 1d.., parley exchange list")
 
@@ -52,7 +52,13 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="a message or an exchange: its id or the end of it")
+    parser.add_argument("id", nargs="?", default="", metavar="ID", help="a message or an exchange: its id or its end")
+    parser.add_argument(
+        "--entry",
+        default="",
+        metavar="NUMBER",
+        help="an entry, by its number or id: with every check of that time",
+    )
     add_server_options(parser, agent=False)
 
 
@@ -78,17 +84,45 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _explain(args: argparse.Namespace) -> int:
+    if bool(args.id) == bool(args.entry):
+        raise Invalid("need either an ID or --entry", hint="parley audit explain ID, or --entry NUMBER")
     connection = connection_of(args, agent=False)
+    if args.entry:
+        return _explain_entry(args, connection)
     which, found = _find_subject(connection, args.id)
     entries = list(_entries(connection, {"exchange_id": found})) if which == "exchange_id" else []
     if which == "message_id":
-        about = list(_entries(connection, {which: found})) or _search(connection, found)
+        about = list(_entries(connection, {which: found}))
         # Its approval is recorded about the exchange: the message did not exist yet.
-        exchange = {"exchange_id": about[0]["document"]["exchange_id"], "action": _DECIDED} if about else {}
+        exchange = {"exchange_id": about[0]["document"]["exchange_id"], "action": APPROVAL_DECIDED} if about else {}
         entries = about + (list(_entries(connection, exchange)) if exchange else [])
     if not entries:
         raise unknown(_SUBJECT, args.id, ())
     return _show(args, _lines(connection, entries), "Nothing was sent.")
+
+
+def _explain_entry(args: argparse.Namespace, connection: Connection) -> int:
+    explanation = connection.get("audit", args.entry, "explain")
+    screen = screen_of(args)
+    if args.json:
+        screen.json(explanation)
+        return OK
+    outcome = explanation["outcome"] or explanation["action"] or "trimmed"
+    painted = screen.paint(safe(outcome), _COLOURS.get(outcome, ""))
+    screen.prose(f"{utc_text(explanation['at'])}  entry {explanation['number']}  {painted}")
+    for reason in explanation["reasons"]:
+        screen.prose(f"    {safe(reason)}", indent="      ")
+    if explanation["steps"]:
+        screen.line()
+        show_steps(screen, explanation["steps"])
+    if explanation["agrees"] is False:
+        screen.line()
+        screen.prose(
+            f"Now these checks come to {safe(explanation['verdict'])}: what they depend on beside the policies"
+            " has changed since, or stricter rules decided.",
+            "yellow",
+        )
+    return OK
 
 
 def _find_subject(connection: Connection, text: str) -> tuple[str, str]:
@@ -103,17 +137,12 @@ def _find_subject(connection: Connection, text: str) -> tuple[str, str]:
     return names[chosen.id], chosen.id
 
 
-def _search(connection: Connection, message_id: str) -> list[dict[str, Any]]:
-    """The entries about a message that is not stored: it was denied, or is no longer kept."""
-    return [entry for entry in _newest(connection) if entry["document"].get("message_id") == message_id]
-
-
 def _newest(connection: Connection) -> Iterator[dict[str, Any]]:
     """The newest entries about messages, as many as are searched."""
     before: int | None = _NUMBER_MAX
     searched = 0
     while before is not None and searched < _SEARCH_MAX:
-        page = connection.get("audit", query={"action": _MESSAGE, "before": before, "limit": _PAGE})
+        page = connection.get("audit", query={"action": AGENT_EXCHANGE, "before": before, "limit": _PAGE})
         yield from (entry for entry in page["entries"] if entry["document"])
         searched += _PAGE
         before = page["previous"]
@@ -147,21 +176,8 @@ def _show_line(screen: Screen, line: Mapping[str, Any]) -> None:
 def _lines(connection: Connection, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """One document per message, from the sender's entry; else from a receiver's, whose person may not see the other."""
     exchanges = _Exchanges(connection)
-    documents = [entry["document"] for entry in entries if entry["document"]]
-    decided = {document["approval"]: document for document in documents if document["action"] == _DECIDED}
-    messages = [document for document in documents if document["action"] == _MESSAGE]
-    seen = {message.get("message_id") for message in messages if message.get("role") == "sender"}
-    sent = []
-    for message in messages:
-        if message.get("role") == "sender" or message.get("message_id") not in seen:
-            seen.add(message.get("message_id"))
-            sent.append(message)
-    # A held message that was released has an entry again when it is delivered.
-    released = {
-        message["approval"] for message in sent if message["outcome"] == "delivered" and message.get("approval")
-    }
-    shown = [message for message in sent if message["outcome"] != "held" or message.get("approval") not in released]
-    return [_line(message, decided.get(message.get("approval")), exchanges) for message in shown]
+    messages = recorded_messages([(entry["number"], entry["document"]) for entry in entries if entry["document"]])
+    return [_line(message.facts, message.decision, exchanges) for message in messages]
 
 
 def _line(sent: Mapping[str, Any], decision: Mapping[str, Any] | None, exchanges: _Exchanges) -> dict[str, Any]:
@@ -177,41 +193,13 @@ def _line(sent: Mapping[str, Any], decision: Mapping[str, Any] | None, exchanges
         "text": exchanges.text(sent["exchange_id"], sent["round"]) if sent["outcome"] == "delivered" else None,
         "who": who,
         "whom": _with_places(to, sent.get("target_org")),
-        "why": [*_reasons(sent), *_decision(sent, decision)],
+        "why": reasons_of(sent, decision),
     }
 
 
 def _with_places(name: str, *places: str | None) -> str:
     shown = [place for place in places if place and place != name]
     return f"{name} ({', '.join(shown)})" if shown else name
-
-
-def _reasons(sent: Mapping[str, Any]) -> Iterator[str]:
-    rule, outcome = _rule(sent), sent["outcome"]
-    if outcome != "delivered":
-        yield f"{str(sent['reason']).rstrip('.')}{f' [{code}]' if (code := sent.get('code')) else ''}"
-    if rule:
-        yield f"{'allowed' if outcome == 'delivered' else outcome} by {rule}"
-    of = f" of {sent['max_rounds']}" if "max_rounds" in sent else ""
-    yield f"{sent['classification']}, round {sent['round']}{of}, policies {sent['policy']}"
-
-
-def _rule(sent: Mapping[str, Any]) -> str:
-    """The rule that decided, as its entry names it; entries of Parley 0.6 and earlier name none."""
-    if sent.get("tightened"):
-        return f"the organisation's own rules {sent['rules']}"
-    rule = sent.get("rule")
-    return DecidingRule.from_facts(rule).text(sent["sender"], sent["to"]) if rule else ""
-
-
-def _decision(sent: Mapping[str, Any], decision: Mapping[str, Any] | None) -> Iterator[str]:
-    approved_by = sent.get("approved_by") or (decision or {}).get("actor")
-    if decision is None and not approved_by:
-        return
-    note = f" ({decision['note']})" if decision and decision.get("note") else ""
-    what = str((decision or {}).get("decision", "approved")).replace("_", " ")
-    cause = f", held for {decision['cause']}" if decision and decision.get("cause") else ""
-    yield f"{what} by {approved_by}{note}{cause}"
 
 
 class _Exchanges:
@@ -255,6 +243,10 @@ COMMANDS = {
         "Explain why a message was allowed, held or denied",
         _add_explain,
         _explain,
-        ("parley audit explain V75R", "parley audit explain exch_01M7JZ32CN64B80WEKG461Q9Z7"),
+        (
+            "parley audit explain V75R",
+            "parley audit explain --entry 19",
+            "parley audit explain exch_01M7JZ32CN64B80WEKG461Q9Z7",
+        ),
     ),
 }

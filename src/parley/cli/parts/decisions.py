@@ -39,6 +39,15 @@ class ExchangeFilter(NamedTuple):
     outcome: str = ""
     agent: str = ""
     conversation_id: str = ""
+    # What only a server can filter by.
+    user: str = ""
+    org_unit: str = ""
+    pair: str = ""
+    purpose: str = ""
+    classification: str = ""
+    since: str | None = None
+    until: str | None = None
+    before: str = ""
 
 
 class Decisions(Protocol):
@@ -95,7 +104,11 @@ class ServerDecisions:
     def list_exchanges(self, wanted: ExchangeFilter, *, after: str, limit: int) -> list[Document]:
         if wanted.conversation_id:
             wanted = wanted._replace(conversation_id=self._find(CONVERSATIONS, wanted.conversation_id))
-        query = wanted._asdict() | {"after": after and self._find(EXCHANGES, after), "limit": limit}
+        if wanted.before:
+            wanted = wanted._replace(before=self._find(EXCHANGES, wanted.before))
+        # A server of before 0.7 is not told of filters that it does not know.
+        query = {name: value for name, value in wanted._asdict().items() if value}
+        query |= {"after": after and self._find(EXCHANGES, after), "limit": limit}
         exchanges: list[Document] = self._connection.get("exchanges", query=query)
         return exchanges
 

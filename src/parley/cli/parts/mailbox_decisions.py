@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from parley.domain.exchange.approval import Approval
     from parley.domain.exchange.exchange import Exchange
 
+# How many fields of the filter a mailbox knows: outcome, agent and conversation.
+_MAILBOX_FILTERS = 3
 R = TypeVar("R", "Approval", "Exchange")
 
 
@@ -57,6 +59,10 @@ class MailboxDecisions:
         return self._document(drive(approvals.decide(self._kernel, approval_id, deciding)))
 
     def list_exchanges(self, wanted: ExchangeFilter, *, after: str, limit: int) -> list[Document]:
+        if any(wanted[_MAILBOX_FILTERS:]):
+            raise Invalid(
+                "a mailbox filters exchanges only by --outcome and --conversation", hint="leave out the others"
+            )
         all_exchanges = drive(exchanges.list_all(self._kernel))
         if wanted.conversation_id:
             conversations = [Candidate(exchange.conversation_id) for exchange in all_exchanges]

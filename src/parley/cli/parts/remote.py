@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.cli.command import add_json, settings_of
 from parley.cli.output import UNLIMITED, json_text, label_of, safe, terminal_width
-from parley.cli.table import show_rows
+from parley.cli.table import ALWAYS, Column, show_rows, text_column
 from parley.domain.errors.errors import Invalid
 from parley.domain.times import age, from_stamp, local_time, parse_duration, utc_time
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from parley.cli.output import Screen
-    from parley.cli.table import Column
     from parley.domain.logins import ServerAccess
     from parley.sdk.blocking.connection import Connection
     from parley.sdk.client.connection import AsyncConnection
@@ -299,3 +298,14 @@ def without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
 def split_names(groups: Iterable[str]) -> list[str]:
     """Split names that are separated by commas."""
     return [name.strip() for group in groups for name in group.split(",") if name.strip()]
+
+
+def show_steps(screen: Screen, steps: Sequence[Mapping[str, Any]]) -> None:
+    """Print every check with its value, its source and its result."""
+    columns = (
+        Column("CHECK", field_column("check"), ALWAYS),
+        text_column("VALUE", field_column("value")),
+        Column("SOURCE", field_column("source"), 8),
+        text_column("RESULT", field_column("found"), 7),
+    )
+    show_rows(screen, columns, steps)

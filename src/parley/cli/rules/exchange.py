@@ -8,8 +8,10 @@ from parley.cli.command import Command, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import label_of, safe
 from parley.cli.parts.decisions import ExchangeFilter, add_server_or_mailbox_options, decisions_of
-from parley.cli.parts.remote import age_column, field_column, show_result, show_table, time_text
+from parley.cli.parts.remote import age_column, field_column, parse_time_ago, show_result, show_table, time_text
 from parley.cli.table import ALWAYS, Column, id_column
+from parley.domain.content.classification import LEVELS
+from parley.domain.content.envelope import Purpose
 from parley.domain.exchange.exchange import Outcome
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 _COLOURS = {"in_progress": "cyan", "resolved": "green", "escalated": "yellow", "denied": "red", "expired": "dim"}
 
+_PURPOSES = tuple([purpose.value for purpose in Purpose])
+_LEVELS = tuple([level.value for level in LEVELS])
 _ID_OR_END = "its id or the end of it"
 
 
@@ -33,7 +37,21 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--conversation", default="", metavar="CONVERSATION", help=f"only those of this conversation: {_ID_OR_END}"
     )
+    parser.add_argument("--user", default="", metavar="USER", help="only those of agents that act for this person")
+    parser.add_argument("--org-unit", default="", metavar="UNIT", help="only those of agents in this org unit")
+    parser.add_argument("--pair", default="", metavar="AGENT,AGENT", help="only those between these two agents")
+    parser.add_argument(
+        "--purpose", default="", choices=["", *_PURPOSES], metavar="PURPOSE", help="only of this purpose"
+    )
+    parser.add_argument(
+        "--classification", default="", choices=["", *_LEVELS], metavar="LEVEL", help="highest level of the messages"
+    )
+    parser.add_argument("--since", default="", metavar="TIME", help="begun since this time or day; 1h is an hour ago")
+    parser.add_argument("--until", default="", metavar="TIME", help="begun before this time, or by the end of this day")
     parser.add_argument("--after", default="", metavar="EXCHANGE", help=f"only those after this one: {_ID_OR_END}")
+    parser.add_argument(
+        "--before", default="", metavar="EXCHANGE", help="only those before this one, newest first: its id or its end"
+    )
     parser.add_argument(
         "--limit", type=int, default=100, metavar="N", help="number of exchanges at most (default: 100)"
     )
@@ -58,7 +76,13 @@ def _decisions(args: argparse.Namespace) -> Decisions:
 
 
 def _list(args: argparse.Namespace) -> int:
-    wanted = ExchangeFilter(args.outcome, args.agent, args.conversation)
+    names = ("outcome", "agent", "user", "org_unit", "pair", "purpose", "classification", "before")
+    wanted = ExchangeFilter(
+        **{name: getattr(args, name) for name in names},
+        conversation_id=args.conversation,
+        since=parse_time_ago(args.since, "--since"),
+        until=parse_time_ago(args.until, "--until", ends=True),
+    )
     exchanges = decisions_of(args).list_exchanges(wanted, after=args.after, limit=args.limit)
     columns = (
         id_column("ID", field_column("exchangeId")),
@@ -97,9 +121,8 @@ def show_exchange(screen: Screen, exchange: Mapping[str, Any]) -> None:
     for name in ("ended_at", "ended_by", "reason") if exchange["ended_at"] else ("expires_at",):
         _show_field(screen, exchange, name)
     screen.line()
-    for turn in exchange["transcript"]:
-        who = screen.paint(f"{turn['round']:>3}  {writer_of(turn)}:", "cyan")
-        screen.prose(f"{who} {safe(turn['summary'])}", indent=" " * 5)
+    for turn in exchange.get("messages") or exchange["transcript"]:
+        _show_turn(screen, turn)
     if not exchange["transcript"]:
         screen.prose("No messages were delivered.")
     for data in exchange["dataShared"]:
@@ -110,6 +133,21 @@ def show_exchange(screen: Screen, exchange: Mapping[str, Any]) -> None:
     for approval in exchange["pending_approvals"]:
         waits = f"Held for approval: parley approvals show {safe(approval)}"
         screen.prose(waits, "yellow")
+
+
+def _show_turn(screen: Screen, turn: Mapping[str, Any]) -> None:
+    """One message; below one that was not delivered, why, and where the audit log has it."""
+    who = screen.paint(f"{turn['round']:>3}  {writer_of(turn)}:", "cyan")
+    outcome = turn.get("outcome", "delivered")
+    if outcome == "delivered":
+        screen.prose(f"{who} {safe(turn['summary'] or '(not readable)')}", indent=" " * 5)
+        return
+    what = screen.paint(outcome, _COLOURS.get(outcome, "yellow"))
+    screen.prose(f"{who} {what}: {safe(turn['summary'] or turn['reason'] or '')}", indent=" " * 5)
+    entries = ", ".join(map(str, turn["audit"]))
+    decided = f", {turn['decision']} by {safe(turn['decided_by'])}" if turn["decision"] else ""
+    reason = f"{safe(turn['reason'])}, " if turn["summary"] and turn["reason"] else ""
+    screen.prose(f"     {reason}audit {entries}{decided}", indent=" " * 5)
 
 
 def writer_of(turn: Mapping[str, Any]) -> str:
@@ -135,7 +173,11 @@ COMMANDS = {
         "List exchanges (governed conversations)",
         _add_list,
         _list,
-        ("parley exchange list", "parley exchange list --outcome escalated --agent codex --json"),
+        (
+            "parley exchange list",
+            "parley exchange list --outcome escalated --agent codex --json",
+            "parley exchange list --pair ann-bot,bob-bot --since 7d",
+        ),
     ),
     "exchange show": Command(
         "Show an exchange with its transcript",

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from parley.cli.command import Command, add_json, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import count_of, safe
-from parley.cli.parts.remote import add_server_options, connection_of, field_column, parse_time_ago, utc_column
+from parley.cli.parts.remote import (
+    add_server_options,
+    connection_of,
+    field_column,
+    parse_time_ago,
+    show_steps,
+    utc_column,
+)
 from parley.cli.parts.unknown_names import note_unknown
 from parley.cli.rules.files import (
     add_as_option,
@@ -113,13 +120,7 @@ def _explain(args: argparse.Namespace) -> int:
         screen.json({**explanation, **more})
         return OK
     if explanation["steps"]:
-        columns = (
-            Column("CHECK", field_column("check"), ALWAYS),
-            text_column("VALUE", field_column("value")),
-            Column("SOURCE", field_column("source"), 8),
-            text_column("RESULT", field_column("found"), 7),
-        )
-        show_rows(screen, columns, explanation["steps"])
+        show_steps(screen, explanation["steps"])
         screen.line()
     screen.prose(_verdict_line(screen, explanation))
     if not args.policies:

@@ -10,12 +10,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from parley.domain.audit.entry import NO_HASH
 from parley.domain.audit.merkle import Peaks
 from parley.domain.hashes import digest
 from parley.domain.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    # Whether the owner of this public key made this signature of this content.
+    Verify = Callable[[bytes, bytes, bytes], bool]
 
 # The actions of entries that trim documents and erase content.
 LET_GO = "audit_let_go"
@@ -86,3 +92,16 @@ def checkpoint_id(size: int) -> str:
 def key_id(public_key: str) -> str:
     """A short name for a key: people compare it, programs compare the key."""
     return digest(bytes.fromhex(public_key))[:16]
+
+
+def is_signed(checkpoint: AuditCheckpoint, verify: Verify, trusted: frozenset[str] = frozenset()) -> bool:
+    """Whether a checkpoint is signed, by one of these keys where any are given."""
+    if trusted and checkpoint.public_key not in trusted:
+        return False
+    try:
+        public_key, signature = bytes.fromhex(checkpoint.public_key), bytes.fromhex(checkpoint.signature)
+    except ValueError:
+        return False
+    # Hexadecimal has many spellings, and one thing has one here.
+    plain = (public_key.hex(), signature.hex()) == (checkpoint.public_key, checkpoint.signature)
+    return plain and verify(public_key, signature, checkpoint.statement)

@@ -11,11 +11,10 @@ from parley.domain.content.commitment import Detector
 from parley.domain.content.envelope import Origin, Purpose, ReplyPolicy
 from parley.domain.content.redaction import text_of, without_names
 from parley.domain.exchange.exchange import Exchange, conversation_of
+from parley.domain.rules.reasons import VERDICTS
 from parley.domain.rules.rulebook import Rulebook
 from parley.domain.rules.trial import Trial, TrialResult, run_trial_for_each
 
-# How an entry's outcome is called as a verdict.
-_VERDICTS = {"delivered": "allow", "held": "hold", "denied": "deny"}
 _STRICTNESS = {"allow": 0, "hold": 1, "deny": 2}
 _NOTHING_AGAINST = "no policy forbids it"
 
@@ -44,7 +43,7 @@ class Recorded(NamedTuple):
 
 def replayable(facts: Mapping[str, Any]) -> bool:
     """Whether an entry is the sender's side of a message that was judged: only those tell enough."""
-    return facts.get("role") == "sender" and "purpose" in facts and facts.get("outcome") in _VERDICTS
+    return facts.get("role") == "sender" and "purpose" in facts and facts.get("outcome") in VERDICTS
 
 
 def audience_of(facts: Mapping[str, Any]) -> tuple[str, ...]:
@@ -102,7 +101,7 @@ def replay_entry(
 ) -> list[Change]:
     """The changed verdicts of a message: none, one for the whole message, or one for each receiver."""
     facts = entry.facts
-    was = _VERDICTS[str(facts["outcome"])]
+    was = VERDICTS[str(facts["outcome"])]
     results = run_trial_for_each(trial, receivers, book, detectors)
     named = [(result, party.agent) for result, party in zip(results, receivers, strict=True)]
     passing = [pair for pair in named if pair[0].word != "deny"]

@@ -335,6 +335,11 @@ class AuditQuery(NamedTuple):
     action: str = ""
     outcome: str = ""
     conversation_id: str = ""
+    actor: str = ""
+    code: str = ""
+    message_id: str = ""
+    # Messages from one of these two agents to the other.
+    pair: tuple[str, str] | None = None
     # Entries of this actor are included on every side.
     or_actor: str = ""
     bare: bool = False
@@ -348,6 +353,28 @@ class AuditQuery(NamedTuple):
             ("id", "=", self.entry_id),
             ("at", ">=", self.since),
             ("at", "<", self.until),
-            *[(document_field(name), "=", getattr(self, name)) for name in ("action", "outcome", "conversation_id")],
+            *[(document_field(name), "=", getattr(self, name)) for name in _AUDIT_FACTS],
         ]
         return [test for test in tests if test[2]]
+
+    @property
+    def reads_documents(self) -> bool:
+        """Whether the document of every entry has to be looked at."""
+        return bool(self.or_actor or self.pair or any(getattr(self, name) for name in _AUDIT_FACTS))
+
+    def pair_values(self) -> tuple[str, str, str, str]:
+        """For a store's test of the pair: a sender, and its receiver as JSON has it; then the other way round."""
+        first, second = self.pair or ("", "")
+        return first, f'"{second}"', second, f'"{first}"'
+
+
+_AUDIT_FACTS = ("action", "outcome", "conversation_id", "actor", "code", "message_id")
+
+
+class AuditCount(NamedTuple):
+    """How many entries of the audit log a span of time has, of one outcome and role; empty for those without."""
+
+    span: str
+    outcome: str
+    role: str
+    entries: int

@@ -20,21 +20,37 @@ if TYPE_CHECKING:
 class Approvals(Area):
     """What a client does with what needs a person."""
 
-    def list_exchanges(
+    def list_exchanges(  # noqa: PLR0913  # one parameter a filter
         self,
         *,
         outcome: str | None = None,
         agent: str | None = None,
         conversation_id: str | None = None,
+        user: str | None = None,
+        org_unit: str | None = None,
+        pair: tuple[str, str] | None = None,
+        purpose: str | None = None,
+        classification: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        order: str | None = None,
         after: str | None = None,
+        before: str | None = None,
         limit: int | None = None,
     ) -> list[Exchange]:
-        """The exchanges that you may see; `after` is the id of one: what comes behind it."""
-        query = without_none(outcome=outcome, agent=agent, conversation_id=conversation_id, after=after, limit=limit)
+        """The exchanges that you may see, "oldest" first or "newest" first.
+
+        `after` and `before` are the id of an exchange: what follows it in the list. `classification` is the highest of
+        its messages, `since` and `until` are about when it began.
+        """
+        query = without_none(outcome=outcome, agent=agent, conversation_id=conversation_id, user=user)
+        query |= without_none(org_unit=org_unit, pair=None if pair is None else ",".join(pair), purpose=purpose)
+        query |= without_none(classification=classification, since=timestamp_of(since), until=timestamp_of(until))
+        query |= without_none(order=order, after=after, before=before, limit=limit)
         return self._fetch(list[Exchange], "GET", "exchanges", query=query)
 
     def get_exchange(self, exchange_id: str) -> Exchange:
-        """An exchange."""
+        """An exchange, with its messages: also those that were held or denied."""
         return self._fetch(Exchange, "GET", "exchanges", exchange_id)
 
     def close_exchange(self, exchange_id: str, reason: str = "") -> Exchange:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 from parley.sdk.client.area import AsyncArea
 from parley.sdk.client.fields import timestamp_of, without_none
-from parley.wire.api.records.audit import AuditCheckpoint, AuditCheckpoints, AuditPage, AuditProof, Erasure
+from parley.wire.api.records.audit import (
+    AuditCheckpoint,
+    AuditCheckpoints,
+    AuditCounts,
+    AuditExplanation,
+    AuditLogState,
+    AuditPage,
+    AuditProof,
+    Erasure,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -27,6 +36,9 @@ class AsyncAudit(AsyncArea):
         conversation_id: str | None = None,
         action: str | None = None,
         outcome: str | None = None,
+        actor: str | None = None,
+        code: str | None = None,
+        pair: tuple[str, str] | None = None,
         since: Moment | None = None,
         until: Moment | None = None,
         after: int | None = None,
@@ -35,10 +47,12 @@ class AsyncAudit(AsyncArea):
     ) -> AuditPage:
         """Audit entries in their order, a page at a time.
 
-        Go on with `after=page.next`, and back with `before=page.previous`. `side` is an agent, a person, or "@tenant".
+        Go on with `after=page.next`, and back with `before=page.previous`. `side` is an agent, a person, or "@tenant";
+        `pair` are two agents, for the messages between them.
         """
         query = without_none(side=side, exchange_id=exchange_id, message_id=message_id, conversation_id=conversation_id)
         query |= without_none(action=action, outcome=outcome, since=timestamp_of(since), until=timestamp_of(until))
+        query |= without_none(actor=actor, code=code, pair=None if pair is None else ",".join(pair))
         query |= without_none(after=after, before=before, limit=limit)
         return await self._fetch(AuditPage, "GET", "audit", query=query)
 
@@ -50,6 +64,26 @@ class AsyncAudit(AsyncArea):
         async with aclosing(lines):
             async for line in lines:
                 yield line
+
+    async def audit_state(self) -> AuditLogState:
+        """How far the log is signed and verified. Call again while `verified_to` is less than `size`."""
+        return await self._fetch(AuditLogState, "GET", "audit", "state")
+
+    async def explain_audit(self, entry_id: str | int) -> AuditExplanation:
+        """Why the message of an entry, by its id or number, was delivered, held or denied."""
+        return await self._fetch(AuditExplanation, "GET", "audit", str(entry_id), "explain")
+
+    async def count_audit(
+        self,
+        by: str | None = None,
+        *,
+        side: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+    ) -> AuditCounts:
+        """Numbers of entries by "hour" or "day"; by default of the last 24 of them."""
+        query = without_none(by=by, side=side, since=timestamp_of(since), until=timestamp_of(until))
+        return await self._fetch(AuditCounts, "GET", "audit", "counts", query=query)
 
     async def audit_checkpoints(self, *, after: int | None = None, limit: int | None = None) -> AuditCheckpoints:
         """The signed checkpoints, oldest first, and the key by which they are checked."""

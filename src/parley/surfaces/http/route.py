@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from parley.domain.agents.party import PAIR_MARK
 from parley.domain.directory.callers import Caller, KeyKind
 from parley.domain.errors.errors import Invalid, Problem
 from parley.surfaces.entrance.authentication import sender_of
@@ -85,6 +86,14 @@ class Call:
         if text not in choices:
             raise Invalid.because([Problem("invalid", name, f"must be {' or '.join(choices)}")])
         return text
+
+    def pair(self, name: str) -> tuple[str, str] | None:
+        """Two names from the query, separated by a comma."""
+        text = self.query.get(name, "")
+        first, comma, second = [part.strip() for part in text.partition(PAIR_MARK)]
+        if (text and not (first and comma and second)) or PAIR_MARK in second:
+            raise Invalid.because([Problem("invalid", name, "must be two names, separated by a comma")])
+        return (first, second) if text else None
 
     def flag(self, name: str) -> bool:
         """A boolean from the query."""

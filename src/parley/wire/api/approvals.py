@@ -23,6 +23,7 @@ from parley.wire.api.records.rules import (
     DataWithheld,
     DetectedKeyword,
     Exchange,
+    ExchangeMessage,
     HeldMessage,
     HiddenCharacter,
     Suspension,
@@ -74,7 +75,8 @@ class SuspensionIn(Struct, forbid_unknown_fields=True):
 # ---------------------------------------------------------------- from domain
 
 
-def exchange_of(stored: StoredExchange) -> Exchange:
+def exchange_of(stored: StoredExchange, messages: Iterable[object] | None = None) -> Exchange:
+    """An exchange; with its messages, also those that were not delivered, where the audit log was asked for them."""
     waits_for_limit = bool(stored.limit_approval) and not stored.over
     return fill_record(
         Exchange,
@@ -85,6 +87,7 @@ def exchange_of(stored: StoredExchange) -> Exchange:
         pending_approvals=[*stored.holds, *([stored.limit_approval] if waits_for_limit else [])],
         data_shared=[fill_record(DataShared, data) for data in stored.data_shared],
         data_withheld=[fill_record(DataWithheld, data) for data in stored.data_withheld],
+        messages=None if messages is None else [fill_record(ExchangeMessage, message) for message in messages],
     )
 
 

@@ -70,8 +70,12 @@ def explanation_of(trial: TrialResult) -> Explanation:
         policy_version=trial.policy.version if trial.policy else None,
         classification=trial.level.value,
         detected_keywords=list(trial.keywords),
-        steps=[fill_record(ExplanationStep, step, found=step.result) for step in trial.steps],
+        steps=steps_of(trial),
     )
+
+
+def steps_of(trial: TrialResult) -> list[ExplanationStep]:
+    return [fill_record(ExplanationStep, step, found=step.result) for step in trial.steps]
 
 
 def replay_of(messages: int, with_content: int, label: str, changes: list[Change], after: int | None) -> Replay:

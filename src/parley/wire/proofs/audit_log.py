@@ -19,15 +19,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from parley.domain.audit.checkpoint import LET_GO, AuditCheckpoint, checkpoint_id, key_id
+from parley.domain.audit.chain import (
+    GONE_FAULT,
+    HASH_FAULT,
+    LOOKUP_FAULT,
+    PLACE_FAULT,
+    ChainEnd,
+    EntryPlace,
+    order_fault,
+)
+from parley.domain.audit.checkpoint import LET_GO, AuditCheckpoint, checkpoint_id, is_signed, key_id
 from parley.domain.audit.entry import NO_HASH, AuditEntry
 from parley.domain.audit.merkle import Peaks, grown
 from parley.domain.errors.errors import Invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    Verify = Callable[[bytes, bytes, bytes], bool]
+    from parley.domain.audit.checkpoint import Verify
 
 VERSION = 1
 _EXPORT_HINT = "make one with: parley audit export; it is in JSON lines (CSV cannot be verified)"
@@ -74,20 +83,6 @@ class CheckpointLine(Struct, forbid_unknown_fields=True):
     key_id: str = ""
 
 
-class Facts(Struct):
-    """What of an entry's document is checked; the hash covers the rest."""
-
-    id: str
-    tenant: str
-    side: str
-    seq: int
-    prev_hash: str
-    action: str
-    at: str = ""
-    exchange_id: str = ""
-    through: int = 0
-
-
 class _Wrapped(Struct, forbid_unknown_fields=True):
     checkpoint: CheckpointLine
 
@@ -102,7 +97,7 @@ _entry = msgspec.json.Decoder(EntryLine)
 _checkpoint = msgspec.json.Decoder(CheckpointLine)
 _wrapped = msgspec.json.Decoder(_Wrapped)
 _end = msgspec.json.Decoder(_End)
-_facts = msgspec.json.Decoder(Facts)
+_facts = msgspec.json.Decoder(EntryPlace)
 
 
 def header_line(header: Header) -> bytes:
@@ -220,7 +215,7 @@ class LogCheck:
         self._sides: frozenset[str] | None = None
         self._period = False
         self._leaves: list[bytes] = []
-        self._heads: dict[str, tuple[int, str, int]] = {}
+        self._heads: dict[str, ChainEnd] = {}
         self._ids: set[str] = set()
         self._inside: list[AuditCheckpoint] = []
         self._outside: list[AuditCheckpoint] = []
@@ -255,7 +250,7 @@ class LogCheck:
         except msgspec.MsgspecError:
             return  # which was found out already
         if facts is not None and (facts.id, facts.at, facts.exchange_id) != (entry.id, entry.at, entry.exchange_id):
-            self.refuse(entry.number, "it is not found by what it says", entry.side, entry.seq)
+            self.refuse(entry.number, LOOKUP_FAULT, entry.side, entry.seq)
 
     def entry(self, number: int, side: str, seq: int, stated: str, document: bytes) -> None:
         """The next entry."""
@@ -272,18 +267,17 @@ class LogCheck:
         self._leaves.append(leaf)
         if document:
             if sha256(b"\x00" + document).digest() != leaf:
-                self.refuse(number, "hash does not match content", side, seq)
+                self.refuse(number, HASH_FAULT, side, seq)
             self._content(number, side, seq, document)
         elif side:
-            why = "its document is gone, and no entry says that it was let go of"
-            self._missing.append(LogFinding(number, side, seq, why))
+            self._missing.append(LogFinding(number, side, seq, GONE_FAULT))
             self._follow(number, side, seq, None)
         elif self._sides is not None or self._period:
             self._hidden += 1
         else:
             self.refuse(number, "it does not say whose it is")
         if side:
-            self._heads[side] = (seq, stated, number)
+            self._heads[side] = ChainEnd(seq, stated, number)
 
     def _content(self, number: int, side: str, seq: int, document: bytes) -> None:
         try:
@@ -292,7 +286,7 @@ class LogCheck:
             self.refuse(number, "its content is no entry of an audit log", side, seq)
             return
         if (facts.side, facts.seq, facts.tenant) != (side, seq, self._tenant):
-            self.refuse(number, "it was written for another place", side, seq)
+            self.refuse(number, PLACE_FAULT, side, seq)
         if facts.id in self._ids:
             self.refuse(number, f"{facts.id} was there before", side, seq)
         self._ids.add(facts.id)
@@ -306,11 +300,9 @@ class LogCheck:
             return  # an actor's own entry on the side of another
         if self._period and side not in self._heads:
             return  # the one before it is not in the period
-        last, link, before = self._heads.get(side, (0, NO_HASH, 0))
-        if seq != last + 1:
-            self.refuse(number, f"number {last + 1} of its side is missing", side, seq)
-        elif previous is not None and previous != link:
-            self.refuse(number, f"it does not follow the one before it on its side, entry {before}", side, seq)
+        fault = order_fault(seq, previous, self._heads.get(side, ChainEnd()))
+        if fault:
+            self.refuse(number, fault, side, seq)
 
     def checkpoint(self, checkpoint: AuditCheckpoint, *, outside: bool = False) -> None:
         """A checkpoint of the log's own, or one that was kept outside of it; in their order."""
@@ -353,7 +345,7 @@ class LogCheck:
             if statements.setdefault(size, checkpoint.hash) != checkpoint.hash:
                 self.refuse(size, f"there are two different checkpoints over {size} entries")
                 continue
-            if not signed(checkpoint, self._verify, self._trusted):
+            if not is_signed(checkpoint, self._verify, self._trusted):
                 self.refuse(first, f"the checkpoint over {size} entries is not signed by a known key")
                 continue
             if checkpoint.tenant_id != self._tenant:
@@ -387,19 +379,6 @@ class LogCheck:
                 first = before.size + 1 if before else 1
                 self.refuse(first, f"the checkpoint over {checkpoint.size} entries does not follow the one before it")
             before = checkpoint
-
-
-def signed(checkpoint: AuditCheckpoint, verify: Verify, trusted: frozenset[str] = frozenset()) -> bool:
-    """Whether a checkpoint is signed, by one of these keys where any are given."""
-    if trusted and checkpoint.public_key not in trusted:
-        return False
-    try:
-        public_key, signature = bytes.fromhex(checkpoint.public_key), bytes.fromhex(checkpoint.signature)
-    except ValueError:
-        return False
-    # Hexadecimal has many spellings, and one thing has one here.
-    plain = (public_key.hex(), signature.hex()) == (checkpoint.public_key, checkpoint.signature)
-    return plain and verify(public_key, signature, checkpoint.statement)
 
 
 def check_lines(lines: Iterable[bytes], check: LogCheck) -> Header:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from parley.domain.audit.checkpoint import is_signed
 from parley.domain.audit.merkle import is_included
 from parley.domain.errors.errors import Invalid
 from parley.wire.proofs.audit_log import (
@@ -18,15 +19,13 @@ from parley.wire.proofs.audit_log import (
     checkpoint_document,
     entry_line,
     read_checkpoint,
-    signed,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from parley.domain.audit.checkpoint import AuditCheckpoint
+    from parley.domain.audit.checkpoint import AuditCheckpoint, Verify
     from parley.domain.audit.entry import AuditEntry
-    from parley.wire.proofs.audit_log import Verify
 
 
 class ProofFile(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -67,6 +66,6 @@ def check_proof(content: bytes, verify: Verify, trusted: frozenset[str] = frozen
             return proof, "the entry was written for another place"
     if not is_included(leaf, entry.number - 1, checkpoint.size, path, root):
         return proof, "the path does not lead from the entry to the root"
-    if not signed(checkpoint, verify, trusted):
+    if not is_signed(checkpoint, verify, trusted):
         return proof, "the checkpoint is not signed by a known key"
     return proof, ""

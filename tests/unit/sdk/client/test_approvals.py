@@ -62,7 +62,12 @@ async def decisions(server: LiveServer) -> None:
             exchanges = await alice.list_exchanges(agent="alice", limit=10)
             [one] = [exchange for exchange in exchanges if exchange.exchange_id == first.exchange_id]
             assert isinstance(one, Exchange)
-            assert one == await alice.get_exchange(one.exchange_id)
+            whole = await alice.get_exchange(one.exchange_id)
+            assert {**one.to_dict(), "messages": whole.to_dict()["messages"]} == whole.to_dict()
+            assert whole.messages is not None
+            assert [message.sender for message in whole.messages] == ["alice"]
+            day = (await alice.list_exchanges(pair=("bob", "alice"), since=one.started_at, order="newest"))[0]
+            assert day.initiator == "alice"
             assert [turn.sender for turn in one.transcript] == ["alice"]
             closed = await alice.close_exchange(one.exchange_id, "done")
             assert closed.ended_at is not None

@@ -25,6 +25,14 @@ async def looked_at(server: LiveServer) -> None:
         rest = await boss.list_audit(after=page.next, side="alice")
         assert all(entry.side == "alice" for entry in rest.entries)
 
+        between = await boss.list_audit(pair=("bob", "alice"), actor="alice", code=None)
+        assert between.entries
+        explained = await boss.explain_audit(between.entries[0].number)
+        assert (explained.outcome, explained.agrees) == ("delivered", True)
+        state = await boss.audit_state()
+        assert (state.verified_to, state.broken_at) == (state.size, None)
+        assert sum([count.sent for count in (await boss.count_audit("day")).counts]) == 1
+
         lines = [json.loads(line) async for line in boss.export_audit()]
         assert lines[0]["parley_audit"] == 1
         checkpoints = await boss.audit_checkpoints(limit=10)

@@ -38,6 +38,7 @@ def test_an_exchange_is_shown_in_the_words_of_the_specification_and_ours() -> No
         "ended_by": None,
         "reason": None,
         "policy_version": "",
+        "messages": None,
     }
 
 

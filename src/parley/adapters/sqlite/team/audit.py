@@ -6,6 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from parley.domain.audit.entry import COLUMNS, AuditEntry, SideHead
+from parley.domain.store.changes import AuditCount
 from parley.wire.rows import MASK, SHIFT
 
 if TYPE_CHECKING:
@@ -66,6 +67,26 @@ def side_head(db: sqlite3.Connection, tenant: int, side: str) -> SideHead:
 
 def read_page(db: sqlite3.Connection, tenant: int, query: AuditQuery) -> list[AuditEntry]:
     """Entries in order, after one."""
+    which, values = _matching(tenant, query)
+    columns = ", ".join(["x''" if query.bare and column == "document" else column for column in COLUMNS])
+    order = "DESC" if query.newest else "ASC"
+    sql = f"SELECT number, {columns} FROM audit WHERE {which} ORDER BY place {order} LIMIT ?"
+    entries = [AuditEntry(*row) for row in db.execute(sql, (*values, query.limit))]
+    return entries[::-1] if query.newest else entries
+
+
+def count_spans(db: sqlite3.Connection, tenant: int, query: AuditQuery, digits: int) -> tuple[AuditCount, ...]:
+    """See `TeamStore.audit_counts`."""
+    which, values = _matching(tenant, query)
+    names = ", ".join([f"IFNULL({_document_field(name)}, '')" for name in ("outcome", "role")])
+    sql = (
+        f"SELECT substr(at, 1, {digits}), {names}, COUNT(*) FROM audit WHERE {which} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+    )
+    return tuple([AuditCount(*row) for row in db.execute(sql, values)])
+
+
+def _matching(tenant: int, query: AuditQuery) -> tuple[str, list[int | str]]:
+    """The condition of a query, and its values."""
     # Without the plus it would go through all places for the few entries of an exchange.
     plus = "+" if query.exchange_id else ""
     conditions = [f"{plus}place > ?", f"{plus}place <= ?"]
@@ -82,11 +103,12 @@ def read_page(db: sqlite3.Connection, tenant: int, query: AuditQuery) -> list[Au
     for column, test, value in query.tests(_document_field):
         conditions.append(f"{column} {test} ?")
         values.append(value)
-    columns = ", ".join(["x''" if query.bare and column == "document" else column for column in COLUMNS])
-    order = "DESC" if query.newest else "ASC"
-    sql = f"SELECT number, {columns} FROM audit WHERE {' AND '.join(conditions)} ORDER BY place {order} LIMIT ?"
-    entries = [AuditEntry(*row) for row in db.execute(sql, (*values, query.limit))]
-    return entries[::-1] if query.newest else entries
+    if query.pair is not None:
+        sender = _document_field("sender")
+        receivers = f"'\"' || {_document_field('to')} || '\"' || IFNULL({_document_field('receivers')}, '')"
+        conditions.append(f"CASE {sender} WHEN ? THEN instr({receivers}, ?) WHEN ? THEN instr({receivers}, ?) END > 0")
+        values.extend(query.pair_values())
+    return " AND ".join(conditions), values
 
 
 def read_hashes(db: sqlite3.Connection, after: int, through: int) -> tuple[str, ...]:
@@ -97,4 +119,4 @@ def read_hashes(db: sqlite3.Connection, after: int, through: int) -> tuple[str, 
 
 def _document_field(name: str) -> str:
     """A field of an entry's document; empty when the document was trimmed."""
-    return f"CASE WHEN document = x'' THEN '' ELSE json_extract(CAST(document AS TEXT), '$.{name}') END"
+    return f"(CASE WHEN document = x'' THEN '' ELSE json_extract(CAST(document AS TEXT), '$.{name}') END)"

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from parley.domain.channel.post import Post
     from parley.domain.record import Record
     from parley.domain.store.changes import (
+        AuditCount,
         AuditQuery,
         ChannelQuery,
         ConversationMark,
@@ -415,6 +416,10 @@ class SqliteTeamStore:
         low, _ = await self._range(tenant)
         number = low >> rows.SHIFT
         return tuple(await self._read(lambda db: team_audit.read_page(db, number, query)))
+
+    async def audit_counts(self, tenant: str, query: AuditQuery, digits: int) -> tuple[AuditCount, ...]:
+        low, _ = await self._range(tenant)
+        return await self._read(lambda db: team_audit.count_spans(db, low >> rows.SHIFT, query, digits))
 
     async def audit_size(self, tenant: str) -> int:
         head = self._cache.heads.get(tenant)

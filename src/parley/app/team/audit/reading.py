@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from parley.app.team.directory.names import agents_of_person, name_of_person
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import NotFound
@@ -25,7 +23,7 @@ _PIECE = 1_000
 
 class Filters(NamedTuple):
     """Which entries: after a number, or the last ones before one; of one side, exchange, message or conversation, of a
-    kind, from a time to another.
+    kind, actor or error code, of messages between two agents, from a time to another.
     """
 
     after: int = 0
@@ -39,6 +37,9 @@ class Filters(NamedTuple):
     outcome: str = ""
     since: str = ""
     until: str = ""
+    actor: str = ""
+    code: str = ""
+    pair: tuple[str, str] | None = None
 
 
 class AuditPage(NamedTuple):
@@ -91,8 +92,10 @@ async def sight(team: Team, caller: Caller) -> Sight:
 
 async def page(team: Team, caller: Caller, filters: Filters) -> AuditPage:
     """The next matching entries, or the last ones before a number; in order."""
-    if filters.message_id:
-        return await _of_message(team, caller, filters)
+    if filters.message_id and not filters.exchange_id:
+        # Entries of one exchange are indexed, and those of a message that is still stored are entries of its exchange.
+        post = await team.store.post(caller.tenant, filters.message_id)
+        filters = filters._replace(exchange_id=post.exchange_id if post is not None else "")
     visible = (await sight(team, caller)).narrowed(filters.side)
     size = await team.store.audit_size(caller.tenant)
     if visible.sides == () or filters.after >= size:
@@ -118,6 +121,10 @@ async def page(team: Team, caller: Caller, filters: Filters) -> AuditPage:
             outcome=filters.outcome,
             since=filters.since,
             until=filters.until,
+            actor=filters.actor,
+            code=filters.code,
+            message_id=filters.message_id,
+            pair=filters.pair,
             newest=bool(filters.before),
         ),
     )
@@ -126,21 +133,6 @@ async def page(team: Team, caller: Caller, filters: Filters) -> AuditPage:
         return AuditPage(entries, 0, first if first > filters.after + 1 else 0)
     last = entries[-1].number if len(entries) == filters.limit else through
     return AuditPage(entries, last if last < size else 0)
-
-
-async def _of_message(team: Team, caller: Caller, filters: Filters) -> AuditPage:
-    """The entries of the message's exchange that are about this message; an exchange has few."""
-    post = await team.store.post(caller.tenant, filters.message_id)
-    if post is None or not post.exchange_id or filters.exchange_id not in ("", post.exchange_id):
-        return AuditPage((), 0)
-    found = await page(team, caller, filters._replace(message_id="", exchange_id=post.exchange_id))
-    about = tuple(entry for entry in found.entries if _message_of(entry) == filters.message_id)
-    return found._replace(entries=about)
-
-
-def _message_of(entry: AuditEntry) -> str:
-    """The message that an entry is about; empty when it is about none, or was trimmed."""
-    return str(msgspec.json.decode(entry.document).get("message_id", "")) if entry.document else ""
 
 
 async def get(team: Team, caller: Caller, entry_id: str) -> AuditEntry:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.rules import exchanges as rules
-from parley.app.team.directory.names import name_of_person
+from parley.app.team.audit import reading as audits
+from parley.app.team.decisions.transcripts import level_of_exchange
+from parley.app.team.directory.names import agents_of_person, name_of_person
 from parley.app.team.retry import put
 from parley.app.team.rules.docket import TeamDocket, commit
 from parley.domain.agents.agent import AgentRecord
@@ -14,12 +16,14 @@ from parley.domain.errors.errors import NotFound
 from parley.domain.errors.rules import HumanRequired
 from parley.domain.exchange.approval import LIMITS, Approval
 from parley.domain.exchange.exchange import Exchange, Outcome, heard_by, seen_by_side, with_note
-from parley.domain.store.changes import AuditQuery
+from parley.domain.store.changes import AuditQuery, RecordQuery
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from parley.app.team.team import Team
+    from parley.domain.content.classification import Classification
+    from parley.domain.content.envelope import Purpose
     from parley.domain.directory.callers import Caller
     from parley.domain.store.changes import TeamChanges
 
@@ -28,35 +32,89 @@ _PAGE = 32
 
 
 class ExchangeQuery(NamedTuple):
-    """Which exchanges to list; an empty field matches all."""
+    """Which exchanges to list; an empty field matches all. `after` and `before` are ids."""
 
     outcome: Outcome | None = None
     agent: str = ""
     conversation_id: str = ""
+    # Of an agent that acts for this person, or of one in this org unit, by the directory of now.
+    user: str = ""
+    org_unit: str = ""
+    pair: tuple[str, str] | None = None
+    purpose: Purpose | None = None
+    # The highest of its messages.
+    classification: Classification | None = None
+    # When it began.
+    since: str = ""
+    until: str = ""
     after: str = ""
+    before: str = ""
+    # Newest first; also with `before`.
+    newest: bool = False
     limit: int = 100
 
 
 async def list_page(team: Team, caller: Caller, query: ExchangeQuery) -> AsyncIterator[Exchange]:
-    """The exchanges that a caller may see, oldest first."""
+    """The exchanges that a caller may see, oldest or newest first."""
+    members = await _members(team, caller.tenant, query)
+    levels = await audits.sight(team, caller) if query.classification is not None else None
+    fields = (("purpose", query.purpose.value),) if query.purpose is not None else ()
+    is_newest = query.newest or bool(query.before)
+    cursor = query.before or query.after
+    parent = query.conversation_id or None
     passed = 0
-    after = query.after
     while True:
-        if query.conversation_id:
-            page = await team.store.children(Exchange, caller.tenant, query.conversation_id, after=after, limit=_PAGE)
-        else:
-            page = await team.store.every(Exchange, caller.tenant, after=after, limit=_PAGE)
+        records = RecordQuery(parent, fields, after=("", cursor), newest=is_newest, limit=_PAGE)
+        page = await team.store.find(Exchange, caller.tenant, records)
         for exchange in page:
-            if not query.agent or exchange.includes(query.agent):
-                visible = await _visible(team, caller, exchange)
-                if visible is not None and query.outcome in (None, visible.outcome):
-                    passed += 1
-                    yield visible
-                    if passed == query.limit:
-                        return
+            if _is_past(exchange, query, is_newest=is_newest):
+                return
+            if not _matches(exchange, query, members):
+                continue
+            visible = await _visible(team, caller, exchange)
+            if visible is None or query.outcome not in (None, visible.outcome):
+                continue
+            if levels is not None and await level_of_exchange(team, exchange, levels) is not query.classification:
+                continue
+            passed += 1
+            yield visible
+            if passed == query.limit:
+                return
         if len(page) < _PAGE:
             return
-        after = page[-1].id
+        cursor = page[-1].id
+
+
+async def _members(team: Team, tenant: str, query: ExchangeQuery) -> list[frozenset[str]]:
+    """The names of which an exchange must have one, for each filter on people and org units."""
+    groups = []
+    if query.user:
+        own = await name_of_person(team, tenant, query.user)
+        groups.append(frozenset([own, *[record.id for record in await agents_of_person(team, tenant, query.user)]]))
+    if query.org_unit:
+        limit = team.limits.agents_per_tenant + 1
+        units = RecordQuery("", (("attributes.org_unit", query.org_unit),), limit=limit)
+        groups.append(frozenset([record.id for record in await team.store.find(AgentRecord, tenant, units)]))
+    return groups
+
+
+def _is_past(exchange: Exchange, query: ExchangeQuery, *, is_newest: bool) -> bool:
+    """Whether no exchange from here on can be of the period: ids are in the order of time, or a little off."""
+    if is_newest:
+        return bool(query.since) and exchange.started_at < query.since
+    return bool(query.until) and exchange.started_at >= query.until
+
+
+def _matches(exchange: Exchange, query: ExchangeQuery, members: list[frozenset[str]]) -> bool:
+    started = exchange.started_at
+    if started < query.since or (query.until and started >= query.until):
+        return False
+    if query.agent and not exchange.includes(query.agent):
+        return False
+    parties = {exchange.initiator, exchange.responder, *[turn.sender for turn in exchange.transcript]}
+    if query.pair is not None and not parties.issuperset(query.pair):
+        return False
+    return all(parties & group for group in members)
 
 
 async def get(team: Team, caller: Caller, exchange_id: str) -> Exchange:

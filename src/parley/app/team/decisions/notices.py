@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from parley.app.rules.recording import APPROVAL_DECIDED, EXCHANGE_ENDED
+from parley.app.rules.recording import EXCHANGE_ENDED
 from parley.app.team.decisions import approvals, exchanges
 from parley.domain.channel.feed import FeedItem
 from parley.domain.exchange.approval import Approval
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.exchange.notice import APPROVAL_TOLD, Notice, NoticeStage, NoticeType
+from parley.domain.rules.reasons import APPROVAL_DECIDED
 from parley.domain.store.changes import AuditQuery
 
 if TYPE_CHECKING:

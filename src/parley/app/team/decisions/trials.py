@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from parley.app.team.audit import reading as audits
+from parley.app.team.audit.reading import Filters
 from parley.app.team.rules import in_force as rules
 from parley.app.team.rules import policies
 from parley.domain.audit.entry import AGENT_EXCHANGE
@@ -17,6 +20,7 @@ from parley.domain.exchange.exchange import Exchange
 from parley.domain.hashes import digest
 from parley.domain.rules.judge import rounds_of
 from parley.domain.rules.policy import PolicySnapshot, with_document, without_document
+from parley.domain.rules.reasons import APPROVAL_DECIDED, reasons_of
 from parley.domain.rules.replay import (
     Change,
     Recorded,
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 
     from parley.app.team.team import Team
     from parley.domain.agents.party import Party
+    from parley.domain.audit.entry import AuditEntry
     from parley.domain.directory.callers import Caller
     from parley.domain.rules.policy import Fragment
     from parley.domain.rules.trial import Trial
@@ -67,6 +72,48 @@ async def explain(team: Team, caller: Caller, sender: str, receiver: str, trial:
     if team.governance.extension is None:
         return result
     return result._replace(steps=(*result.steps, _OWN_RULES))
+
+
+class RecordedExplanation(NamedTuple):
+    """Why a recorded message was treated as it was: in words, and by the checks of the policies of then.
+
+    `trial` is None where there is nothing to check again: no policy judged it, its policies are no longer stored, or
+    the caller may not read the policies.
+    """
+
+    entry: AuditEntry
+    facts: Mapping[str, Any]
+    reasons: list[str]
+    trial: TrialResult | None
+    with_content: bool
+
+
+async def explain_entry(team: Team, caller: Caller, entry_id: str) -> RecordedExplanation:
+    """Explain an entry of the audit log, by its id or number, from what it recorded."""
+    entry = await audits.get(team, caller, entry_id)
+    facts: dict[str, Any] = json.loads(entry.document) if entry.document else {}
+    if facts.get("action") != AGENT_EXCHANGE:
+        return RecordedExplanation(entry, facts, [], None, with_content=False)
+    reasons = reasons_of(facts, await _decision_about(team, caller, facts))
+    if not caller.all_seeing or "purpose" not in facts:
+        return RecordedExplanation(entry, facts, reasons, None, with_content=False)
+    run = _Replay(team, caller.tenant, Rulebook(await policies.current(team, caller.tenant)))
+    trial, with_content = await run.try_again(facts)
+    if trial is not None and team.governance.extension is not None:
+        trial = trial._replace(steps=(*trial.steps, _OWN_RULES))
+    return RecordedExplanation(entry, facts, reasons, trial, with_content)
+
+
+async def _decision_about(team: Team, caller: Caller, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What a person decided about a held message, if the caller may see it."""
+    if not facts.get("approval"):
+        return None
+    filters = Filters(exchange_id=str(facts["exchange_id"]), action=APPROVAL_DECIDED)
+    for entry in (await audits.page(team, caller, filters)).entries:
+        decision: dict[str, Any] = json.loads(entry.document) if entry.document else {}
+        if decision.get("approval") == facts["approval"]:
+            return decision
+    return None
 
 
 async def proposed(team: Team, tenant: str, documents: Mapping[str, tuple[str, Fragment | None]]) -> PolicySnapshot:
@@ -129,6 +176,21 @@ class _Replay:
         self._with_content += texts is not None
         self._changes += replay_entry(entry, trial, receivers, self._book, self._team.governance.detectors)
 
+    async def try_again(self, facts: Mapping[str, Any]) -> tuple[TrialResult | None, bool]:
+        """The result for the first receiver under the policies of then, and whether the content was there to be read.
+
+        The org units are those of then, all else of the two agents as the directory has it now.
+        """
+        book, names = await self._then(str(facts["policy"])), audience_of(facts)
+        if book is None or not names:
+            return None, False
+        sender = _in_unit(await self._party(str(facts["sender"])), facts.get("source_org"))
+        receiver = _in_unit(await self._party(names[0]), facts.get("target_org"))
+        texts = await self._texts(facts)
+        own = await self._own_limit(facts, sender, (receiver,))
+        trial = trial_of(facts, sender, receiver, texts, own_limit=own)
+        return run_trial(trial, book, self._team.governance.detectors), texts is not None
+
     async def _party(self, agent: str) -> Party:
         """A party, by the current directory."""
         if agent not in self._parties:
@@ -181,6 +243,12 @@ class _Replay:
             return ""
         channel = await self._team.store.get(Channel, self._tenant, str(facts.get("channel_id", "")))
         return channel.label if channel is not None else ""
+
+
+def _in_unit(party: Party, org_unit: str | None) -> Party:
+    if not org_unit or org_unit == party.attributes.org_unit:
+        return party
+    return party._replace(attributes=replace(party.attributes, org_unit=org_unit))
 
 
 def _texts_in(payload: bytes) -> tuple[str, ...]:

@@ -9,14 +9,31 @@ import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from parley.domain.audit.chain import AuditChainCheck
 from parley.domain.rules.policy import SHORTEST, first_snapshot
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from parley.domain.rules.policy import BrokenPolicy, Document, PolicySnapshot
     from parley.domain.store.changes import Committed
     from parley.ports.outside import CheckpointArchive, Notifier, PolicyFolder, Signer
 
 _NOTIFIED_MAX = 10_000
+
+
+class LogVerification:
+    """A check of one tenant's audit log, as far as it has come; one request at a time goes on with it."""
+
+    def __init__(self, tenant: str, now: datetime) -> None:
+        self._tenant = tenant
+        self.lock = asyncio.Lock()
+        self.restart(now)
+
+    def restart(self, now: datetime) -> None:
+        """Begin with the first entry."""
+        self.check = AuditChainCheck(self._tenant)
+        self.begun_at = now
 
 
 class AuditState:
@@ -34,6 +51,8 @@ class AuditState:
         self.exporting = asyncio.Lock()
         # Roots of the full subtrees of each tenant's log, which never change: proofs are made from them.
         self.blocks: dict[str, list[bytes]] = {}
+        # How far the log of each tenant was checked.
+        self.verifications: dict[str, LogVerification] = {}
 
     def mark_active(self, tenant: str, committed: Committed | None = None) -> None:
         """Something was committed in a tenant: its log is due for a checkpoint."""

@@ -8,9 +8,10 @@ import msgspec
 from msgspec import UNSET
 
 from parley.app.team.audit import checkpoints as audit_checkpoints
+from parley.app.team.audit import counting, retention, verifying
 from parley.app.team.audit import reading as audits
-from parley.app.team.audit import retention
 from parley.app.team.audit.reading import Filters
+from parley.app.team.decisions import trials
 from parley.domain.audit.checkpoint import key_id
 from parley.domain.errors.errors import NotFound
 from parley.surfaces.http.http1.message import Response
@@ -18,7 +19,17 @@ from parley.surfaces.http.route import ADMINS, READ_BY_ALL, Call, Param, Route, 
 from parley.wire.api import audit as audit_api
 from parley.wire.api import intents as openintent
 from parley.wire.api.audit import ErasureIn
-from parley.wire.api.records.audit import AuditCheckpoint, AuditCheckpoints, AuditPage, AuditProof, Erasure
+from parley.wire.api.records.audit import (
+    AuditCheckpoint,
+    AuditCheckpoints,
+    AuditCounts,
+    AuditExplanation,
+    AuditLogState,
+    AuditPage,
+    AuditProof,
+    Erasure,
+)
+from parley.wire.api.records.record import fill_record
 from parley.wire.proofs import audit_log, audit_proof
 
 if TYPE_CHECKING:
@@ -45,10 +56,31 @@ async def list_page(call: Call) -> Response:
         outcome=query.get("outcome", ""),
         since=since,
         until=until,
+        actor=query.get("actor", ""),
+        code=query.get("code", ""),
+        pair=call.pair("pair"),
     )
     page = await audits.page(call.team, call.caller, filters)
     entries = [audit_api.entry_of(entry) for entry in page.entries]
     return json(200, AuditPage(entries=entries, next=page.next or None, previous=page.previous or None))
+
+
+async def state(call: Call) -> Response:
+    log = await verifying.state(call.team, call.caller.tenant)
+    return json(200, fill_record(AuditLogState, log, broken_at=log.broken_at or None, reason=log.why))
+
+
+async def explain(call: Call) -> Response:
+    explained = await trials.explain_entry(call.team, call.caller, call.params["entry_id"])
+    return json(200, audit_api.explanation_of(*explained))
+
+
+async def counts(call: Call) -> Response:
+    by = call.choice("by", *counting.SPANS)
+    since, until = _period(call)
+    side = call.query.get("side", "")
+    spans = await counting.count_by(call.team, call.caller, by, side=side, since=since, until=until)
+    return json(200, audit_api.counts_of(by, *spans))
 
 
 def _period(call: Call) -> tuple[str, str]:
@@ -169,12 +201,43 @@ ROUTES = (
             _SIDE,
             Param("agent", "The same as side."),
             Param("exchange_id", "Only entries of this exchange."),
-            Param("message_id", "Only entries about this message, while it is stored."),
+            Param("message_id", "Only entries about this message."),
             Param("conversation_id", "Only entries of this conversation."),
             Param("action", "Only entries with this action, for example agent_exchange."),
             Param("outcome", "Only entries with this outcome."),
+            Param("actor", "Only entries about what this agent, person or key did."),
+            Param("code", "Only entries with this error code, for example classification_exceeded."),
+            Param("pair", "Only messages between two agents: their names, separated by a comma."),
             *_PERIOD,
         ),
+    ),
+    Route(
+        "GET",
+        "/audit/state",
+        state,
+        "Get how far the audit log is signed and verified, and the first changed entry",
+        _TAG,
+        {200: AuditLogState},
+        READ_BY_ALL,
+    ),
+    Route(
+        "GET",
+        "/audit/counts",
+        counts,
+        "Count audit entries by hour or day",
+        _TAG,
+        {200: AuditCounts},
+        READ_BY_ALL,
+        query=(Param("by", "The span to count by.", choices=tuple(counting.SPANS)), _SIDE, *_PERIOD),
+    ),
+    Route(
+        "GET",
+        "/audit/{entry_id}/explain",
+        explain,
+        "Explain an entry, by id or number: why its message was delivered, held or denied",
+        _TAG,
+        {200: AuditExplanation},
+        READ_BY_ALL,
     ),
     Route(
         "GET",

@@ -36,8 +36,36 @@ class DataWithheld(Record, frozen=True, kw_only=True):
     description: str
 
 
+class ExchangeMessage(Record, frozen=True, kw_only=True):
+    """A message of an exchange with what became of it: `delivered`, `held` or `denied`; from the audit log.
+
+    A held message that was approved is delivered. `audit` has the numbers of all entries about it that you may see.
+    """
+
+    round: int
+    sender: str
+    to: str
+    # Who wrote it in place of the sender.
+    person: str | None = None
+    summary: Annotated[str | None, Meta(description="In one line; null where its content was not kept.")] = None
+    at: Timestamp
+    outcome: str
+    classification: str
+    message_id: str | None = None
+    approval: str | None = None
+    decision: Annotated[str | None, Meta(description="What a person decided about the held message.")] = None
+    decided_by: str | None = None
+    code: str | None = None
+    reason: str | None = None
+    policy_version: str
+    audit: list[int]
+
+
 class Exchange(Record, frozen=True, kw_only=True):
-    """A conversation of two agents under the rules, from its first message to its outcome."""
+    """A conversation of two agents under the rules, from its first message to its outcome.
+
+    `transcript` has what was delivered, `messages` also what was held or denied; null in lists.
+    """
 
     __module__ = "parley"
 
@@ -62,6 +90,7 @@ class Exchange(Record, frozen=True, kw_only=True):
     ended_by: str | None = None
     reason: str | None = None
     policy_version: str
+    messages: list[ExchangeMessage] | None = None
 
 
 class HiddenCharacter(Record, frozen=True, kw_only=True):

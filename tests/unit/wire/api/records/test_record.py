@@ -84,6 +84,8 @@ def test_a_record_is_made_by_hand_with_what_matters() -> None:
 def test_a_time_is_a_datetime() -> None:
     for record in records():
         for field, kind in get_type_hints(record).items():
+            if (record.__name__, field) == ("AuditLogState", "broken_at"):
+                continue  # the number of an entry
             if field in TIMES or field.endswith("_at"):
                 signed = (record.__name__, field) == ("AuditCheckpoint", "at")  # a signature covers its letters
                 assert kind in ((str,) if signed else (datetime, datetime | None)), (record, field)
