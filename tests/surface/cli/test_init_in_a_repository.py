@@ -83,6 +83,33 @@ def test_a_second_init_says_what_is_there(stage: Stage, repository: Path) -> Non
     assert sorted(repository.rglob("*")) == before
 
 
+def test_a_second_init_adds_the_agents_that_are_named_and_missing(stage: Stage, repository: Path) -> None:
+    stage.run("init")
+
+    wrong = stage.run("init", "--agents", "qa,a b")
+    ran = stage.run("init", "--agents", "codex, gemini,qa")
+    again = stage.run("init", "--agents", "qa", "--json").json
+
+    assert (wrong.code, wrong.error) == (2, "bad_agent_name")
+    assert (ran.code, ran.out.splitlines()[1:]) == (0, ["Added: gemini, qa", "Agents: claude, codex, gemini, qa"])
+    assert (again["created"], again["added"]) == (False, [])
+    runtimes = {agent["agent"]: agent["runtime"] for agent in stage.run("agent", "list", "--json").json}
+    assert (runtimes["gemini"], runtimes["qa"]) == ("gemini", "")
+    assert stage.run("init", "--shared").error == "project_exists"
+
+
+def test_another_repository_that_is_named_is_bound_and_not_the_one_around(stage: Stage, repository: Path) -> None:
+    stage.run("init")
+    other = stage.here / "other"
+    other.mkdir()
+
+    made = stage.run("init", "--repo", str(other), "--json").json
+
+    assert (made["project"], made["repo"], made["created"]) == ("other", str(other), True)
+    assert made["agents"] == ["claude", "codex"]
+    assert stage.run("init", "--repo", str(repository)).out.startswith("This repository has project my-app already")
+
+
 def test_agents_can_be_named_and_there_may_be_none(stage: Stage, repository: Path) -> None:
     stage.patch.setenv("PATH", "/nowhere")
 

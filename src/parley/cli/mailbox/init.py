@@ -11,7 +11,7 @@ from parley.cli.command import Command, add_json, screen_of, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
 from parley.domain.errors.errors import Invalid, ProjectExists
-from parley.domain.names import name_from
+from parley.domain.names import agent_name, name_from
 from parley.wiring import (
     add_agent,
     agents_of,
@@ -63,7 +63,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "Without PROJECT, inside a git repository: the project has the name of the\n"
         "repository and a mailbox for each coding agent that is installed (claude, codex,\n"
         "gemini, cursor-agent, opencode), and commands in every folder of the repository\n"
-        "find it. If the repository has a project already, init shows it."
+        "find it. If the repository has a project already, init shows it, and adds the\n"
+        "agents of --agents that it does not have."
     )
 
 
@@ -85,6 +86,10 @@ def _init(args: argparse.Namespace) -> int:
     if args.here and (args.home or args.repo):
         raise Invalid(f"--here and {'--home' if args.home else '--repo'} together", hint="leave one of them out")
     repository = settings.repository or (settings.cwd if args.here else "")
+    if args.name is None and args.repo and os.path.realpath(args.repo) != os.path.realpath(repository or "/"):
+        # Another repository than the one around: it names the project, as it would inside.
+        args.name = name_from(os.path.basename(os.path.realpath(args.repo))) or "project"
+        args.agents = args.agents or ",".join(_installed_agents(settings))
     if args.name is not None and not args.here:
         return _create_named(args, settings)
     if not repository:
@@ -182,17 +187,30 @@ def _show_existing(args: argparse.Namespace, settings: Settings, repository: str
             f"this repository has project {name} in {home}",
             hint="use it, or unbind it first: repo_path in its workspace.json, parley.toml or .oacp",
         )
+    added = _add_missing_agents(args, home, name)
     project = _NewProject(home, name, tuple(agents_of(home, name)), repository)
     screen = screen_of(args)
     if args.json:
-        screen.json(_fields(project, created=False))
+        screen.json({**_fields(project, created=False), "added": added})
         return OK
     screen.prose(f"This repository has project {name} already, in {safe(project.path)}")
+    if added:
+        screen.prose(f"Added: {', '.join(added)}")
     screen.prose(f"Agents: {', '.join(project.agents) or 'none'}")
     for agent in [agent for agent in _installed_agents(settings) if agent not in project.agents]:
         runtime = f" --runtime {agent}" if agent in RUNTIMES else ""
         screen.prose(f"Installed and not in the project: {agent} (add it with: parley agent add {agent}{runtime})")
     return OK
+
+
+def _add_missing_agents(args: argparse.Namespace, home: str, name: str) -> list[str]:
+    """Add the agents of --agents that the project does not have."""
+    missing = [agent_name(agent) for agent in _names(args.agents) if agent not in agents_of(home, name)]
+    if args.shared and not missing:
+        raise ProjectExists(f"project {name} has its mailboxes already", hint="--shared is for new ones")
+    for agent in missing:
+        add_agent(home, name, agent, runtime=agent if agent in RUNTIMES else "", shared=args.shared)
+    return missing
 
 
 def _show_created(args: argparse.Namespace, settings: Settings, project: _NewProject, note: str = "") -> int:
