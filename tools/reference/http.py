@@ -151,7 +151,7 @@ def parameter_rows(route: Route) -> Iterator[tuple[str, str, str]]:
 
 def parameter_meaning(param: Param) -> str:
     bounds = [
-        f"{word} {bound:g}" for word, bound in (("from", param.minimum), ("to", param.maximum)) if bound is not None
+        f"{word} {bound:.12g}" for word, bound in (("from", param.minimum), ("to", param.maximum)) if bound is not None
     ]
     choices = " or ".join(f"`{choice}`" for choice in param.choices)
     extra = ", ".join(filter(None, (" ".join(bounds), choices)))

@@ -127,6 +127,52 @@ def test_a_mistake_on_a_server_is_answered_with_what_to_do(team: Team, mistake: 
     assert refusal(team.run(*line.split(), "--json")) == (code, kind, sentence(message, hint))
 
 
+_NAME = "must be letters, digits, '.', '_' or '-', at most 64, and begin with a letter or digit"
+# What only the server can refuse: it is said in the words of the command line, not of the API.
+IN_AN_OPTION = {
+    "post questions --to me --expires 2020-01-01 hi": "--expires '2020-01-01' is in the past",
+    "post questions --to me --expires 100d hi": "--expires '100d' is more than 30 days away",
+    "post questions --to me --at 2020-01-01 hi": "--at '2020-01-01' is in the past",
+    "post questions --to me --in 900d hi": "--in '900d' is more than 365 days away",
+    "post questions --type response hi": "--correlation: a response names the request that it answers",
+    "post questions --to me --type broadcast hi": "--to: a broadcast goes to everyone; leave it out or write *",
+    "post questions --to role: hi": "--to: the role is not a valid name",
+    "messages questions --limit 0": "--limit must be a number from 1 to 1000",
+    "messages questions --since foo": "--since 'foo' is no message of this channel, no number and no time",
+    "intent list --offset -1": "--offset must be a number from 0 to 1000000",
+    "channel create --intent INTENT x --max-messages 0": "--max-messages must be at least 1",
+    "channel create INTENT x --member a/b": f"--member {_NAME}",
+    "channel create INTENT a/b": f"NAME 'a/b' {_NAME}",
+    "key create --agent a/b": f"--agent 'a/b' {_NAME}",
+    "agent register a/b": f"NAME 'a/b' {_NAME}",
+    "agent register x --role a/b": f"--role 'a/b' {_NAME}",
+    "tenant create a/b": f"TENANT 'a/b' {_NAME}",
+}
+
+
+@pytest.mark.parametrize("line", IN_AN_OPTION)
+def test_what_a_server_refuses_is_named_by_the_option_that_it_came_from(team: Team, line: str) -> None:
+    team.channel()
+    team.stage.patch.setenv("PARLEY_INTENT", team.intent)
+    words = [team.intent if word == "INTENT" else word for word in line.split()]
+    team.stage.patch.setenv("PARLEY_AGENT", "me")
+
+    ran = team.run(*words)
+
+    codes = "bad_cursor" if "foo" in line else "invalid"
+    assert (ran.code, ran.err) == (INVALID, f"error: {IN_AN_OPTION[line]} [{codes}]\n")
+
+
+def test_an_empty_title_and_a_question_to_oneself_are_refused_in_plain_words(team: Team) -> None:
+    channel = team.channel()
+
+    assert team.run("intent", "create", "").err == "error: TITLE must not be empty [invalid]\n"
+    own = team.run("ask", channel, "--to", "me", "--agent", "me", "hi")
+    assert own.err.startswith("error: me asks itself, and would wait for its own answer [circular_wait]\n")
+    both = team.run("channel", "list", team.intent, "--intent", team.intent)
+    assert (both.code, both.error) == (INVALID, "invalid")
+
+
 def test_two_intents_of_one_title_are_both_named(lone_team: Team) -> None:
     ends = [lone_team.said("intent", "create", "Lunch", "--agent", "me")["id"][-4:] for _ in range(2)]
 

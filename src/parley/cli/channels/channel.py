@@ -9,10 +9,11 @@ from parley.cli.exits import OK
 from parley.cli.output import safe
 from parley.cli.parts.lookup import (
     DEFAULT_INTENT_NOTE,
-    INTENT_HELP,
     add_channel_arguments,
+    add_intent_argument,
     channel_of,
     intent_of,
+    read_intent_argument,
 )
 from parley.cli.parts.remote import (
     add_server_options,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def _add_create(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("intent", nargs="?", default="", metavar="INTENT", help=f"intent of the channel: {INTENT_HELP}")
+    add_intent_argument(parser, "intent of the channel: ")
     parser.add_argument("name", metavar="NAME", help="name, unique in the intent")
     parser.add_argument(
         "--member", action="append", default=[], metavar="AGENT", help="member; repeat the option or use commas"
@@ -51,7 +52,7 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("intent", nargs="?", default="", metavar="INTENT", help=INTENT_HELP)
+    add_intent_argument(parser)
     parser.add_argument("--all", action="store_true", help="list the channels of all intents, last active first")
     parser.add_argument("--member", default="", metavar="AGENT", help="with --all: only channels with this member")
     parser.add_argument(
@@ -74,6 +75,7 @@ def _add_close(parser: argparse.ArgumentParser) -> None:
 
 
 def _create(args: argparse.Namespace) -> int:
+    read_intent_argument(args)
     members = split_names(args.member)
     options = without_none(
         {
@@ -128,6 +130,7 @@ def _last(channel: dict[str, Any]) -> dict[str, Any]:
 
 
 def _list(args: argparse.Namespace) -> int:
+    read_intent_argument(args)
     if args.all or args.member:
         return _list_all(args)
     connection = connection_of(args)

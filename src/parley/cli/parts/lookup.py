@@ -48,6 +48,21 @@ def add_intent_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--intent", default="", metavar="INTENT", help=_INTENT + INTENT_HELP)
 
 
+def add_intent_argument(parser: argparse.ArgumentParser, meaning: str = "") -> None:
+    """Add INTENT, which may also be given as --intent."""
+    parser.add_argument("intent", nargs="?", default="", metavar="INTENT", help=f"{meaning}{INTENT_HELP}")
+    parser.add_argument(
+        "--intent", dest="intent_option", default="", metavar="INTENT", help="the same as INTENT, as in parley post"
+    )
+
+
+def read_intent_argument(args: argparse.Namespace) -> None:
+    """Set `args.intent` from INTENT or --intent."""
+    if args.intent and args.intent_option:
+        raise Invalid("INTENT and --intent together", hint="leave one of them out")
+    args.intent = args.intent or args.intent_option
+
+
 def add_channel_arguments(parser: argparse.ArgumentParser) -> None:
     """Add CHANNEL and --intent."""
     parser.add_argument("channel", metavar="CHANNEL", help=_CHANNEL)

@@ -14,6 +14,38 @@ if TYPE_CHECKING:
 # Options and arguments that name an agent which must exist, the most specific first.
 _AGENT_OPTIONS = ("name", "assignee", "for_agent", "agent")
 
+# A field of a request -> the options and arguments that it may come from: attribute of the command line, and its name.
+_OPTIONS = {
+    "expires_at": (("expires", "--expires"),),
+    "deliver_at": (("at", "--at"), ("after", "--in")),
+    "to": (("to", "--to"),),
+    "correlation_id": (("correlation", "--correlation"),),
+    "limit": (("limit", "--limit"), ("last", "--last")),
+    "title": (("title", "TITLE"),),
+    "access": (("access", "--access"),),
+    "agent_id": (("speaker", "--agent"), ("assignee", "AGENT"), ("name", "NAME"), ("agent", "--agent")),
+    "name": (("channel", "CHANNEL"), ("name", "NAME")),
+    "id": (("tenant", "TENANT"), ("name", "NAME")),
+    "role_id": (("role", "--role"),),
+    "org_unit": (("org_unit", "--org-unit"),),
+    "user_id": (("user", "--user"),),
+    "team": (("team", "--team"),),
+    "endpoint": (("endpoint", "--endpoint"),),
+    "members": (("member", "--member"),),
+    "max_messages": (("max_messages", "--max-messages"),),
+    "ttl_seconds": (("ttl", "--ttl"),),
+    "capabilities": (("capability", "--capability"),),
+    "description": (("description", "--description"),),
+    "offset": (("offset", "--offset"),),
+}
+_LIST_INDEX = re.compile(r"\[\d+\]$")
+# What the decoder of requests says about values, in the words of a person.
+_DETAILS = (
+    (re.compile(r"Expected `str` of length >= 1"), "must not be empty"),
+    (re.compile(r"Expected `str` of length <= (\d+)"), r"must have at most \1 characters"),
+    (re.compile(r"Expected `(?:int|float)` >= (\d+)"), r"must be at least \1"),
+    (re.compile(r"Expected `(?:int|float)` <= (\d+)"), r"must be at most \1"),
+)
 
 # Commands on the mailbox of an agent that hints name.
 _MAILBOX_COMMANDS = re.compile(r"parley (?:inbox|next|outbox|search TEXT)(?! --)\b")
@@ -45,6 +77,34 @@ def explain_refusal(error: ParleyError, args: argparse.Namespace, command: str =
         error.hint = sandbox_hint(settings, path) or owner_hint(settings, path)
     elif [(problem.code, problem.field) for problem in error.problems] == [("required", "sender")]:
         error.message = "no sending agent"
+    elif error.problems and hasattr(args, "url"):
+        _name_options(error, args)
+    elif error.code == "bad_cursor" and getattr(args, "since", None):
+        error.message = error.message.replace("since is", f"--since {args.since!r} is", 1)
+
+
+def _name_options(error: ParleyError, args: argparse.Namespace) -> None:
+    """Name the options of the command where the error names fields of the request."""
+    problems = [(problem.field, problem.detail) for problem in error.problems]
+    if len(problems) == 1 and problems[0][0] and error.message.startswith(f"{problems[0][0]}: "):
+        problems = [(problems[0][0], error.message.removeprefix(f"{problems[0][0]}: "))]  # it may say more
+    error.message = "; ".join(_problem_text(field, detail, args) for field, detail in problems)
+
+
+def _problem_text(field: str, detail: str, args: argparse.Namespace) -> str:
+    """What is wrong with a field, in the words of its option: `--expires '2020-01-01' is in the past`."""
+    for pattern, words in _DETAILS:
+        detail = pattern.sub(words, detail)
+    options = _OPTIONS.get(_LIST_INDEX.sub("", field).removeprefix("options."), ())
+    options = tuple((attribute, option) for attribute, option in options if hasattr(args, attribute))
+    if not options:
+        return f"{field}: {detail}" if field else detail
+    _, option, value = next(
+        ((name, option, value) for name, option in options if (value := getattr(args, name))), (*options[0], None)
+    )
+    if not detail.startswith(("is ", "must ")):
+        return f"{option}: {detail}"
+    return f"{option} {value!r} {detail}" if isinstance(value, str) else f"{option} {detail}"
 
 
 def _name_agent(error: ParleyError, args: argparse.Namespace) -> None:

@@ -70,7 +70,7 @@ class Call:
             return default
         value = float(text) if _NUMBER.fullmatch(text) else float("nan")
         if not low <= value <= high:
-            raise Invalid.because([Problem("invalid", name, f"must be a number from {low:g} to {high:g}")])
+            raise Invalid.because([Problem("invalid", name, f"must be a number from {low:.12g} to {high:.12g}")])
         return value
 
     def whole(self, name: str, default: int, low: int, high: int) -> int:

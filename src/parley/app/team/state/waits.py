@@ -61,7 +61,10 @@ class Waits:
         cycle = self._cycle(tenant, request.sender, others)
         if cycle:
             path = " -> ".join(cycle)
-            raise CircularWait(f"{path}: these agents would wait for each other", facts={"agents": cycle})
+            text = f"{path}: these agents would wait for each other"
+            if set(cycle) == {request.sender}:
+                text = f"{request.sender} asks itself, and would wait for its own answer"
+            raise CircularWait(text, facts={"agents": cycle})
         self._by_request[request.id] = Wait(tenant, request.sender, others, request.channel_id, {answer})
         self._tenants[tenant] += 1
         return answer
