@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from parley.domain.channel.channel import Channel, Tally
     from parley.domain.channel.event import Event
     from parley.domain.channel.feed import FeedItem
-    from parley.domain.channel.post import Post
+    from parley.domain.channel.post import Post, Receipt
     from parley.domain.directory.callers import Saved
     from parley.domain.errors.errors import Unavailable
     from parley.domain.mailbox.ledger import StoredEntry
@@ -147,6 +147,10 @@ class TeamStore(Protocol):
 
     async def with_receipt(self, tenant: str, post: Post, viewer: str) -> ReaderPost:
         """The message with the receipt that counts for this reader ("": one who sees all)."""
+        ...
+
+    async def receipts(self, tenant: str, message_id: str) -> tuple[Receipt, ...]:
+        """All receipts of a message, by the names of their agents."""
         ...
 
     async def page(self, tenant: str, query: Query) -> tuple[ReaderPost, ...]:

@@ -105,6 +105,27 @@ async def test_whoever_waits_gets_the_answer_once(server: LiveServer) -> None:
 
 
 @with_server
+async def test_a_message_counts_as_handed_over_when_its_name_comes_back(server: LiveServer) -> None:
+    """The name of a taken message ends with its lease, so whoever names it has the result of `next`."""
+    alice, bob = await two(server)
+    await text(alice, "send", to="bob", text="mTLS or JWT?")
+    ref = ref_of(await text(bob, "next"))
+    posts = (await alice.get("/messages/search?q=mTLS")).json
+
+    async def state() -> str:
+        return str((await alice.get(f"/messages/{posts[0]['id']}/receipts")).json["state"])
+
+    assert await state() == "queued"
+    await text(bob, "inbox")
+    await text(bob, "inbox", id=ref.partition(".")[0])
+    assert await state() == "queued"
+    await text(bob, "inbox", id=ref)
+    assert await state() == "acknowledged"
+    await text(bob, "done", id=ref)
+    assert await state() == "acted"
+
+
+@with_server
 async def test_an_answer_that_comes_late_comes_with_next(server: LiveServer) -> None:
     alice, bob = await two(server)
     asked = await text(alice, "send", to="bob", text="Ready?", wait=1)

@@ -23,6 +23,7 @@ from parley.adapters.postgres.sessions import ALL_TENANTS, Sessions
 from parley.adapters.postgres.source import COUNTERS, counters_from_row
 from parley.adapters.postgres.writer import PostgresWriter
 from parley.domain.channel.channel import Channel, Tally
+from parley.domain.channel.post import Post, Receipt
 from parley.domain.directory.callers import Saved
 from parley.domain.errors.errors import Unavailable
 from parley.domain.mailbox.ledger import StoredEntry
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from parley.domain.audit.entry import AuditEntry
     from parley.domain.channel.event import Event
     from parley.domain.channel.feed import FeedItem
-    from parley.domain.channel.post import Post
     from parley.domain.record import Record
     from parley.domain.store.changes import (
         AuditQuery,
@@ -230,6 +230,10 @@ class PostgresTeamStore:
         query = "SELECT read_at FROM receipt WHERE tenant = $1 AND post_id = $2 AND agent = $3"
         receipt_rows = await self._fetch_by_tenant(tenant, query, post.id, agent)
         return ReaderPost(post, receipt_rows[0][0] if receipt_rows else "")
+
+    async def receipts(self, tenant: str, message_id: str) -> tuple[Receipt, ...]:
+        query = "SELECT post_id, agent, read_at FROM receipt WHERE tenant = $1 AND post_id = $2 ORDER BY agent"
+        return tuple([Receipt(*row) for row in await self._fetch_by_tenant(tenant, query, message_id)])
 
     async def page(self, tenant: str, query: Query) -> tuple[ReaderPost, ...]:
         cache = await self.follower.get_cache(tenant)

@@ -91,7 +91,7 @@ class _OpenedTools:
         from parley.cli.parts.remote import async_connection_of
 
         tools = RemoteTools(lambda: async_connection_of(self._args), self._lines)
-        self._close = tools.close
+        self._written, self._close = tools.acknowledge, tools.close
         return tools
 
     def _load(self) -> MailboxTools:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _ANSWER_SECONDS = 30.0
 # A client that ends its server waits for about this long.
 _CLOSING_SECONDS = 2.0
+# The next call of the model waits for this.
+_CONFIRMING_SECONDS = 5.0
 
 
 class RemoteTools:
@@ -38,6 +40,8 @@ class RemoteTools:
         self._connection: AsyncConnection | None = None
         # Messages that were taken here and not finished.
         self._taken: list[str] = []
+        # The one in the last result.
+        self._unconfirmed = ""
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Call a tool whose arguments have been checked against its schema."""
@@ -45,12 +49,24 @@ class RemoteTools:
             result = self._loop.run_until_complete(self._call(name, arguments))
         except ParleyError as error:
             return error_result(error)
+        self._unconfirmed = result.taken
         if result.taken:
             self._taken.append(result.taken)
         elif name in ("reply", "done") and not result.is_error and not arguments.get("keep_open"):
             ref = arguments.get("id", "")
             self._taken = [taken for taken in self._taken if ref and not taken.startswith(ref.partition(".")[0])]
         return result
+
+    def acknowledge(self) -> None:
+        """Tell the server that the message in the last result was handed over. To be called after it was.
+
+        Its name ends with the lease: who names it has got the message.
+        """
+        ref, self._unconfirmed = self._unconfirmed, ""
+        if ref:
+            with suppress(ParleyError, TimeoutError):
+                call = self._call("inbox", {"id": ref})
+                self._loop.run_until_complete(asyncio.wait_for(call, _CONFIRMING_SECONDS))
 
     def close(self) -> None:
         """Put back what the model has not finished, so that the next session of its agent gets it at once."""

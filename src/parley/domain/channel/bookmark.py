@@ -52,6 +52,8 @@ class Bookmark(Record):
     label: str
     position: int
     open: tuple[int, ...] = ()
+    # Its processes were given everything after this position, up to the other one. Below 0: not known yet.
+    begin: int = -1
     # How often each open position was counted, as far as it was: pairs of position and count.
     attempts: tuple[tuple[int, int], ...] = ()
     # New at each opening: a process with an older one has lost the bookmark. Empty when it was closed.
@@ -83,6 +85,11 @@ def first_position(start: Start, head: int, oldest: int | None) -> int:
     if start is Start.BEGINNING:
         return 0
     return min(head, oldest - 1) if start is Start.UNANSWERED and oldest is not None else head
+
+
+def has_passed(bookmark: Bookmark, position: int) -> bool:
+    """Whether a process of the agent was given what is at a position, and has finished it."""
+    return 0 <= bookmark.begin < position <= bookmark.position and position not in bookmark.open
 
 
 def opened(bookmark: Bookmark, holder: str, process: str, now: str) -> Bookmark:
@@ -148,13 +155,14 @@ def saved(
             if open_position > bookmark.position or open_position in bookmark.open
         )
     )
+    begin = bookmark.begin if bookmark.begin >= 0 else bookmark.position
     counted = dict(bookmark.attempts)
     for begun in frozenset(started) & {*left}:
         counted[begun] = counted.get(begun, 0) + 1
     attempts = tuple(sorted((place, count) for place, count in counted.items() if place in left))
     if (position, left, attempts) == (bookmark.position, bookmark.open, bookmark.attempts) and _is_fresh(bookmark, now):
         return bookmark
-    return replace(bookmark, position=position, open=left, attempts=attempts, saved_at=now)
+    return replace(bookmark, position=position, open=left, begin=begin, attempts=attempts, saved_at=now)
 
 
 def without_dead(bookmark: Bookmark) -> tuple[Bookmark, tuple[int, ...]]:

@@ -78,6 +78,10 @@ class Job(Record):
     lease: str = ""
     lease_seconds: float = 0.0
     until: str = ""
+    # Whether its holder has shown the lease: only then is it known that the answer to its claim has arrived. And when a
+    # reader did so first, whoever has the job now.
+    received: bool = False
+    received_at: str = ""
     # Nobody gets it before this time.
     not_before: str = ""
     error: str = ""
@@ -167,9 +171,15 @@ def claimed(job: Job, agent: str, lease: str, seconds: float, now: datetime, *, 
         lease=lease,
         lease_seconds=seconds,
         until=stamp(now + timedelta(seconds=seconds)),
+        received=False,
         not_before="",
         changed_at=stamp(now),
     )
+
+
+def shown(job: Job, now: datetime) -> Job:
+    """The job after its reader has shown the lease, which came with the message."""
+    return replace(job, received=True, received_at=job.received_at or stamp(now))
 
 
 def handed_on(job: Job) -> Job:
@@ -205,7 +215,8 @@ def check_lease(job: Job | None, agent: str, lease: str) -> Job:
 
 def extended(job: Job, seconds: float, now: datetime) -> Job:
     """The job with its lease counted from now."""
-    return replace(job, lease_seconds=seconds, until=stamp(now + timedelta(seconds=seconds)), changed_at=stamp(now))
+    until = stamp(now + timedelta(seconds=seconds))
+    return replace(shown(job, now), lease_seconds=seconds, until=until, changed_at=stamp(now))
 
 
 def released(job: Job, now: datetime) -> Job:
@@ -216,7 +227,7 @@ def released(job: Job, now: datetime) -> Job:
 
 def failed(job: Job, error: str, retry_in: float | None, now: datetime) -> Job:
     """The job after its handler failed: it waits so many seconds, or is dead without them."""
-    error = error[:ERROR_MAX_CHARS]
+    error, job = error[:ERROR_MAX_CHARS], shown(job, now)
     if retry_in is None:
         return buried(job, error, now)
     if job.attempts >= ATTEMPTS_MAX:
@@ -246,6 +257,7 @@ def _waiting(job: Job, now: datetime) -> Job:
         lease="",
         lease_seconds=0.0,
         until="",
+        received=False,
         not_before="",
         changed_at=stamp(now),
     )

@@ -157,11 +157,19 @@ class Post(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """A recipient has acknowledged a message."""
+    """A recipient has acknowledged a message.
+
+    Beside it there may be one of the same message for `agent/done`, from when the agent finished it under its lease;
+    and for `agent/handed`, where the server said "read" for the agent when it handed out an answer. No name has a `/`.
+    """
 
     message_id: str
     agent: str
     read_at: str
+
+
+DONE_MARK = "/done"
+HANDED_MARK = "/handed"
 
 
 def status_of(post: Post, read_at: str, now: str) -> str:

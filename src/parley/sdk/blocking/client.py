@@ -20,6 +20,7 @@ from parley.sdk.blocking.keys import Keys
 from parley.sdk.blocking.messages import Messages
 from parley.sdk.blocking.policies import Rules
 from parley.sdk.blocking.queues import Queues
+from parley.sdk.blocking.receipts import Receipts
 from parley.sdk.blocking.server import Server
 from parley.sdk.blocking.sessions import Sessions
 from parley.sdk.blocking.streams import Streams
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 class Client(
     Channels,
     Messages,
+    Receipts,
     Streams,
     Intents,
     Events,

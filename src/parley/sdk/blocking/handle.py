@@ -23,7 +23,9 @@ from parley.wire.api.records.channels import ChannelMessage
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
+    from datetime import timedelta
 
+    from parley.domain.receipts import MessageStatus, ReceiptState
     from parley.sdk.blocking.client import Client
     from parley.sdk.client.fields import Moment
 
@@ -187,6 +189,14 @@ class ChannelHandle:
         traced = with_trace(metadata)
         self._client.reply_to(message.channel_id, message.id, None, payload, metadata=traced)
 
+    def message_status(self, message: ChannelMessage) -> MessageStatus:
+        """How far a message that was sent here has come; `message.receipt` is that."""
+        return self._client.message_status(message)
+
+    def wait_until(self, message: ChannelMessage, state: ReceiptState | str, wait: str | timedelta) -> MessageStatus:
+        """Wait until a message that was sent here is as far as a state; `message.wait_until(...)` does."""
+        return self._client.wait_until(message, state, wait=wait)
+
     # ------------------------------------------------------------ how messages are sent and read
 
     def _first_answer(self, question: Question) -> ChannelMessage:
@@ -243,7 +253,7 @@ class ChannelHandle:
         )
 
     def _received(self, message: ChannelMessage) -> ReceivedMessage:
-        return received(message, self)
+        return received(message, self, self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, id={self.id!r})"

@@ -20,6 +20,7 @@ from parley.sdk.client.messages import AsyncMessages
 from parley.sdk.client.options import find_options
 from parley.sdk.client.policies import AsyncRules
 from parley.sdk.client.queues import AsyncQueues
+from parley.sdk.client.receipts import AsyncReceipts
 from parley.sdk.client.server import AsyncServer
 from parley.sdk.client.sessions import AsyncSessions
 from parley.sdk.client.streams import AsyncStreams
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 class AsyncClient(
     AsyncChannels,
     AsyncMessages,
+    AsyncReceipts,
     AsyncStreams,
     AsyncIntents,
     AsyncEvents,

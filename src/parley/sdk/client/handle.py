@@ -22,7 +22,9 @@ from parley.wire.api.records.channels import ChannelMessage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
+    from datetime import timedelta
 
+    from parley.domain.receipts import MessageStatus, ReceiptState
     from parley.sdk.client.client import AsyncClient
     from parley.sdk.client.fields import Moment
 
@@ -190,6 +192,16 @@ class AsyncChannelHandle:
         traced = with_trace(metadata)
         await self._client.reply_to(message.channel_id, message.id, None, payload, metadata=traced)
 
+    async def message_status(self, message: ChannelMessage) -> MessageStatus:
+        """How far a message that was sent here has come; `message.receipt` is that."""
+        return await self._client.message_status(message)
+
+    async def wait_until(
+        self, message: ChannelMessage, state: ReceiptState | str, wait: str | timedelta
+    ) -> MessageStatus:
+        """Wait until a message that was sent here is as far as a state; `message.wait_until(...)` does."""
+        return await self._client.wait_until(message, state, wait=wait)
+
     # ------------------------------------------------------------ how messages are sent and read
 
     async def _first_answer(self, question: Question) -> ChannelMessage:
@@ -246,7 +258,7 @@ class AsyncChannelHandle:
         )
 
     def _received(self, message: ChannelMessage) -> AsyncReceivedMessage:
-        return received(message, self)
+        return received(message, self, self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, id={self.id!r})"

@@ -10,8 +10,12 @@ from parley.wire.api.records.channels import ChannelMessage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import timedelta
+
+    from parley.domain.receipts import MessageStatus, ReceiptState
 
 _RESPONDER = "responder"
+_READER = "receipt_reader"
 
 
 class AsyncResponder(Protocol):
@@ -21,6 +25,20 @@ class AsyncResponder(Protocol):
         self, message: ChannelMessage, payload: Mapping[str, Any], metadata: Mapping[str, Any] | None
     ) -> None:
         """Answer a request."""
+
+
+class AsyncReceiptReader(Protocol):
+    """Who knows how far a message has come that was sent: the channel in which that was."""
+
+    async def message_status(self, message: ChannelMessage) -> MessageStatus:
+        """How far a message has come at its recipients."""
+        ...
+
+    async def wait_until(
+        self, message: ChannelMessage, state: ReceiptState | str, wait: str | timedelta
+    ) -> MessageStatus:
+        """The same once it is that far."""
+        ...
 
 
 class AsyncReceivedMessage(ChannelMessage, frozen=True, kw_only=True, dict=True):
@@ -48,10 +66,31 @@ class AsyncReceivedMessage(ChannelMessage, frozen=True, kw_only=True, dict=True)
             raise Invalid("reply: this is a copy of a message, without its channel", hint="use client.reply_to(...)")
         await responder.respond(self, given, metadata)
 
+    @property
+    async def receipt(self) -> MessageStatus:
+        """How far a message that you sent has come at each recipient, now. See `AsyncClient.message_status`."""
+        return await self._reader("receipt", "client.message_status(...)").message_status(self)
 
-def received(message: ChannelMessage, responder: AsyncResponder) -> AsyncReceivedMessage:
-    """A message, with whoever sends its answer."""
+    async def wait_until(self, state: ReceiptState | str, *, wait: str | timedelta = "5m") -> MessageStatus:
+        """Wait until every recipient of a message that you sent is as far as a state: acknowledged or acted.
+
+        Raises `MessageTimeoutError` when one is not in time, or will never be; it names the state that was reached.
+        """
+        return await self._reader("wait_until", "client.wait_until(...)").wait_until(self, state, wait)
+
+    def _reader(self, call: str, instead: str) -> AsyncReceiptReader:
+        reader: AsyncReceiptReader | None = self.__dict__.get(_READER)
+        if reader is None:
+            raise Invalid(f"{call}: this is no message of an open channel", hint=f"use {instead}")
+        return reader
+
+
+def received(
+    message: ChannelMessage, responder: AsyncResponder, reader: AsyncReceiptReader | None = None
+) -> AsyncReceivedMessage:
+    """A message, with whoever sends its answer, and who knows how far it has come."""
     fields = {name: getattr(message, name) for name in ChannelMessage.__struct_fields__}
     bound = AsyncReceivedMessage(**fields)
     bound.__dict__[_RESPONDER] = responder
+    bound.__dict__[_READER] = reader
     return bound

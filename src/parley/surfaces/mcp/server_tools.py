@@ -141,6 +141,8 @@ class ServerTools:
         team, caller = self._team, self._caller
         entry = await waiting.find_open(team, caller, ref)
         if entry is not None:
+            with suppress(ParleyError):  # then it is nobody's any more, and may still be read
+                await waiting.confirm(team, caller._replace(saved=None), ref, entry.job)
             return await self._taken_text(entry, budget, is_taken=bool(entry.job.holder))
         post = await team.store.post(caller.tenant, ref)
         if post is None:

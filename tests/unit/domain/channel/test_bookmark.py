@@ -30,6 +30,7 @@ MARK = Bookmark(
     label="main",
     position=10,
     open=(4, 7),
+    begin=2,
     holder="h1",
     saved_at=AT,
 )

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import Invalid, NotFound, Unavailable
 from parley.domain.errors.team import AskTimeout
+from parley.domain.receipts import DeliveryReceipt, ReceiptState
 from parley.sdk.blocking.client import Client
 from parley.sdk.client.client import AsyncClient
 from tests.rigs.fake_outbound import FakeOutbound
@@ -49,6 +51,15 @@ def sends_messages(alice: Client) -> None:
     assert alice.list_messages(CHANNEL) == alice.search("hello") == [message]
     with pytest.raises(AskTimeout):
         alice.ask(CHANNEL, None, "bob", {"text": "Anybody?"}, timeout=0.05, wait_for_responders=True)
+
+
+def reads_receipts(alice: Client) -> None:
+    message = alice.send_message(CHANNEL, to="bob", payload={"text": "hello"})
+    assert alice.message_status(message).receipts == (DeliveryReceipt("bob", ReceiptState.QUEUED),)
+    with pytest.raises(AskTimeout, match="is queued, not acted"):
+        alice.wait_until(message, "acted", wait=timedelta(milliseconds=10))
+    with pytest.raises(Invalid, match="acknowledged or acted"):
+        alice.wait_until(message, "injected")
 
 
 def sets_timers(alice: Client) -> None:
@@ -147,6 +158,7 @@ ALICE = [
     speaks_for_an_agent_to_a_server,
     opens_channels,
     sends_messages,
+    reads_receipts,
     sets_timers,
     follows_streams,
     changes_intents,

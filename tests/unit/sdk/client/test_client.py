@@ -92,6 +92,7 @@ MORE: dict[str, list[dict[str, Any]]] = {
     "search": [{}, {"channel_id": "x"}],
     "follow_up": [],  # asks as `ask` does, after an answer
     "schedule_message": [{"after": 1}],
+    "wait_until": [{"state": "acted"}],
     "open_channel": [],  # more than one request
 }
 AT_ONCE = ("url", "agent", "as_agent", "direct", "sign", "close")

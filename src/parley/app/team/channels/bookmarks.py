@@ -112,12 +112,15 @@ async def new(team: Team, tenant: str, agent_id: str, name: str, start: Start) -
     # Head first: a request that arrives in between is above it.
     head = await team.store.head(tenant)
     oldest = await _oldest(team, tenant, agent_id) if start is Start.UNANSWERED else None
+    position = first_position(start, head, oldest)
     return Bookmark(
         id=bookmark_id(agent_id, name),
         tenant_id=tenant,
         agent=agent_id,
         label=name,
-        position=first_position(start, head, oldest),
+        position=position,
+        # A process whose bookmark was deleted opens a new one at the beginning and goes on where it was.
+        begin=head if start is Start.BEGINNING else position,
         holder="",
         saved_at="",
     )

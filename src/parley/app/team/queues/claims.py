@@ -42,6 +42,7 @@ from parley.domain.channel.job import (
     failed,
     handed_on,
     released,
+    shown,
     why_dead,
 )
 from parley.domain.channel.participation import takes_part
@@ -386,6 +387,15 @@ async def extend(team: Team, caller: Caller, agent_id: str, job: str, lease: str
     return changed
 
 
+async def confirm(team: Team, caller: Caller, agent_id: str, job: str, lease: str) -> Job:
+    """The reader has the message: it shows the lease that came with it."""
+
+    async def decide(stored: Job) -> TeamChanges | None:
+        return None if stored.received else TeamChanges(caller.tenant, puts=(shown(stored, team.now()),))
+
+    return await _change(team, caller, agent_id, job, lease, decide)
+
+
 def _dropping(team: Team, tenant: str, jobs: Iterable[Job]) -> TeamChanges:
     """Drop jobs for which there is nothing left to do."""
     queues = team.queues.get(tenant)
@@ -456,14 +466,14 @@ async def _change(
     agent_id: str,
     job: str,
     lease: str,
-    decide: Callable[[Job], Awaitable[TeamChanges]],
+    decide: Callable[[Job], Awaitable[TeamChanges | None]],
 ) -> Job:
     """Change a job that the agent has under this lease; the job as it is, or as it was when it has ended."""
     await check_changes(team, caller, agent_id)
     await check_present(team, caller.tenant, agent_id)
     stored: Job
 
-    async def attempt() -> TeamChanges:
+    async def attempt() -> TeamChanges | None:
         nonlocal stored
         stored = check_lease(await team.store.get(Job, caller.tenant, job), agent_id, lease)
         return await decide(stored)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from parley.app.team.channels.unanswered import with_failures
 from parley.domain.channel.job import Job, check_lease
-from parley.domain.channel.post import Receipt
+from parley.domain.channel.post import DONE_MARK, Receipt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +23,8 @@ async def find_unfinished(team: Team, tenant: str, agent_id: str, leases: Mappin
 
 async def with_finished(team: Team, changes: TeamChanges, agent_id: str, jobs: Sequence[Job]) -> TeamChanges:
     """The changes, and the end of these jobs: their messages count as read, and whoever asked gets an error."""
-    receipts = tuple([Receipt(job.item_id, agent_id, team.at()) for job in jobs if job.channel_id])
+    names = (agent_id, agent_id + DONE_MARK)
+    receipts = tuple([Receipt(job.item_id, name, team.at()) for job in jobs if job.channel_id for name in names])
     changes = changes._replace(drops=(*changes.drops, *jobs), receipts=(*changes.receipts, *receipts))
     # Who was asked by name may still answer, without a lease.
     return await with_failures(team, changes, *[job for job in jobs if job.is_role_queue])

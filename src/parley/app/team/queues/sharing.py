@@ -75,8 +75,9 @@ async def _enqueue_next(team: Team, reader: Caller, start: Start, *, unread: boo
     if not jobs and bookmark.holder == SHARED and reached - bookmark.position < _UNSAVED_POSITIONS:
         return
     puts = [job for job in jobs if await team.store.get(Job, tenant, job.id) is None]
-    moved = replace(bookmark, position=reached, open=(), attempts=(), holder=SHARED, process="", saved_at=team.at())
-    await team.commit(reader, TeamChanges(tenant, puts=(moved, *puts)))
+    # What became jobs was given to nobody yet: their leases say who has it.
+    moved = replace(bookmark, position=reached, begin=reached, open=(), attempts=(), holder=SHARED, process="")
+    await team.commit(reader, TeamChanges(tenant, puts=(replace(moved, saved_at=team.at()), *puts)))
 
 
 async def _is_work(team: Team, reader: Caller, item: FeedItem, *, unread: bool) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.directory.agents import check_changes
-from parley.app.team.queues import sharing
+from parley.app.team.queues import claims, sharing
 from parley.app.team.queues.claims import ClaimedItem, item_of, queues_of
 from parley.domain.channel.bookmark import Start
 from parley.domain.channel.job import Job, JobState, job_id
-from parley.domain.channel.post import Receipt
+from parley.domain.channel.post import HANDED_MARK, Receipt
 from parley.domain.directory.callers import TENANT_MARK
 from parley.domain.errors.errors import Invalid, LeaseLost, NotFound
 from parley.domain.store.changes import TeamChanges
@@ -79,6 +79,13 @@ async def find_open(team: Team, caller: Caller, ref: str) -> ClaimedItem | None:
     return ClaimedItem(own[0], item) if item is not None else None
 
 
+async def confirm(team: Team, caller: Caller, ref: str, job: Job) -> None:
+    """Note that the agent has the message, if `ref` ends with the lease under which it has claimed it."""
+    lease = ref.partition(_LEASE_MARK)[2]
+    if lease and job.holder == caller.agent and job.lease.endswith(lease) and not job.received:
+        await claims.confirm(team, caller, caller.agent, job.id, job.lease)
+
+
 async def short_ref(team: Team, caller: Caller, job: Job) -> str:
     """A name for a message in the queues of an agent: the end of its id, and of a claimed one that of its lease."""
     end = job.item_id[-_SHORT_CHARS:]
@@ -91,8 +98,9 @@ async def finish_answer(team: Team, caller: Caller, answer: Post) -> None:
     """The agent has got an answer that it waited for: it counts as read, and is not handed out again."""
     job = await team.store.get(Job, caller.tenant, job_id(answer.id, caller.agent))
     drops = (job,) if job is not None and job.state is JobState.WAITING else ()
-    receipt = Receipt(answer.id, caller.agent, team.at())
-    await team.commit(caller, TeamChanges(caller.tenant, drops=drops, receipts=(receipt,)))
+    # Nobody knows yet whether it arrives: the mark keeps it from counting as acknowledged.
+    receipts = [Receipt(answer.id, name, team.at()) for name in (caller.agent, caller.agent + HANDED_MARK)]
+    await team.commit(caller, TeamChanges(caller.tenant, drops=drops, receipts=tuple(receipts)))
 
 
 async def _entries_of(team: Team, caller: Caller) -> list[OpenJob]:

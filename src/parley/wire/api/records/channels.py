@@ -233,6 +233,38 @@ class RequestInfo(Record, frozen=True, kw_only=True):
     )
 
 
+class RecipientStep(Record, frozen=True, kw_only=True):
+    """One step of a message at a recipient, and what it is known by."""
+
+    __module__ = "parley"
+
+    state: str
+    at: Annotated[Timestamp, Meta(description="When it had happened; of a bookmark, when that was last saved.")]
+    evidence: Annotated[str, Meta(description="claim, read, bookmark, done, given back, or which message answered it.")]
+    until: Annotated[Timestamp | None, Meta(description="Of a claim, when its lease ends.")] = None
+
+
+class RecipientReceipt(Record, frozen=True, kw_only=True):
+    """How far a message has come at one recipient."""
+
+    __module__ = "parley"
+
+    to: Annotated[str, Meta(description="An agent; a role as long as no agent has shown that it has the message.")]
+    state: Annotated[str, Meta(description="queued, acknowledged, acted, dead or expired.")]
+    note: str
+    steps: Annotated[list[RecipientStep], Meta(description="What led there, oldest first.")]
+
+
+class MessageReceipts(Record, frozen=True, kw_only=True):
+    """How far a message has come at each recipient, for its sender."""
+
+    __module__ = "parley"
+
+    id: str
+    state: Annotated[str, Meta(description="The state of the recipient that is least far.")]
+    receipts: list[RecipientReceipt]
+
+
 class Ask(Record, frozen=True, kw_only=True):
     """A request that nobody has answered yet, or in time."""
 
