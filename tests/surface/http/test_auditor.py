@@ -18,6 +18,7 @@ READS = {
     ("GET", "/agents"),
     ("GET", "/whoami"),
     ("GET", "/policies"),
+    ("GET", "/policies/diff"),
     ("GET", "/policies/effective"),
     ("GET", "/policies/history"),
     ("GET", "/policies/{scope}/{name}"),

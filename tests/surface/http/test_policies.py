@@ -175,3 +175,41 @@ async def test_another_tenant_s_policies_are_not_there(server: LiveServer) -> No
     assert [one["name"] for one in (await other.get("/policies")).json["policies"]] == ["default"]
     assert (await other.get("/policies/org/sales")).status == 404
     assert (await other.get("/policies", label=(await admin.get("/policies")).json["label"])).status == 404
+
+
+@with_server
+async def test_what_was_in_force_is_found_by_a_time_or_a_label(server: LiveServer) -> None:
+    await server.rig.agent("alice", attributes=Attributes(org_unit="sales"))
+    admin = await server.client(kind=KeyKind.ADMIN)
+    before = (await admin.get("/policies")).json
+    earlier = server.rig.clock.at.isoformat()
+    server.rig.clock.pass_by(hours=1)
+    after = (await put(admin, "org/sales")).json
+
+    versions = (earlier, after["label"])
+    effective = [(await admin.get("/policies/effective", agent="alice", at=at)).json for at in versions]
+    listed = (await admin.get("/policies", at=earlier)).json
+
+    assert [(answer["label"], answer["policy"]["max_rounds"]) for answer in effective] == [
+        (before["label"], 3),
+        (after["label"], 2),
+    ]
+    assert (listed["label"], [policy["name"] for policy in listed["policies"]]) == (before["label"], ["default"])
+    assert (await admin.get("/policies", at="never")).status == 422
+    assert (await admin.get("/policies", label="never")).status == 404
+
+
+@with_server
+async def test_two_versions_are_compared_key_by_key(server: LiveServer) -> None:
+    admin = await server.client(kind=KeyKind.ADMIN)
+    before = (await admin.get("/policies")).json["label"]
+    after = (await put(admin, "org/sales")).json["label"]
+
+    forth = (await admin.get("/policies/diff", **{"from": before})).json
+    back = (await admin.get("/policies/diff", **{"from": after, "to": before})).json
+
+    assert (forth["old_label"], forth["new_label"]) == (before, after)
+    assert {"where": "org/sales", "key": "max_rounds", "old": None, "new": 2} in forth["documents"]
+    assert {"where": "org/sales", "key": "max_rounds", "old": 3, "new": 2} in forth["effective"]
+    assert {"where": "org/sales", "key": "max_rounds", "old": 2, "new": None} in back["documents"]
+    assert (await (await server.client("alice")).get("/policies/diff", **{"from": before})).status == 403

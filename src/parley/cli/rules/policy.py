@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from parley.domain.rules.policy import PolicySnapshot
     from parley.sdk.blocking.connection import Connection
 
-_LABEL = re.compile(r"[0-9]+-[0-9a-f]{12}", re.ASCII)
 _CURRENT = "current"
 _ENTERPRISE = "enterprise"
 _NO_ENTERPRISE_POLICY = (
@@ -167,7 +165,9 @@ def _show(args: argparse.Namespace) -> int:
 
 def _version_at(connection: Connection, at: str) -> tuple[str, str]:
     """The label of the version that was in force at a time, and since when; or the label alone, if `at` is one."""
-    if not at or _LABEL.fullmatch(at):
+    from parley.domain.rules.policy import is_label
+
+    if not at or is_label(at):
         return at, ""
     parse_time_ago(at, "--at")  # no time or day in the future
     time = str(parse_time_ago(at, "--at", ends=True))
@@ -326,11 +326,11 @@ def _value_column(side: str) -> Any:  # noqa: ANN401  # a column
 
 def _load_side(args: argparse.Namespace, path: str, other: str) -> PolicySnapshot:
     """Load OLD or NEW: a folder, a version of the server, or a file that replaces one document of the other side."""
-    from parley.domain.rules.policy import CURRENT, PolicySnapshot
+    from parley.domain.rules.policy import CURRENT, PolicySnapshot, is_label
 
     if os.path.isdir(path):
         return folder_snapshot(path)
-    if not os.path.lexists(path) and (path == _CURRENT or _LABEL.fullmatch(path)):
+    if not os.path.lexists(path) and (path == _CURRENT or is_label(path)):
         query = {"texts": "true", "label": "" if path == _CURRENT else path}
         return snapshot_of(connection_of(args, agent=False).get("policies", query=query))
     # A file is one document; all other documents are those of the other side.

@@ -7,6 +7,7 @@ enterprise ──> org unit ──> team ──> user          meet: the stricte
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -178,6 +179,14 @@ class PolicySnapshot(Record):
     def label(self) -> str:
         """The version that every record of a decision names."""
         return f"{self.number}-{self.digest[:12]}"
+
+
+_LABEL = re.compile(r"[0-9]+-[0-9a-f]{12}", re.ASCII)
+
+
+def is_label(text: str) -> bool:
+    """Whether this is the label of a version, and no time or name."""
+    return _LABEL.fullmatch(text) is not None
 
 
 CURRENT = "current"

@@ -16,6 +16,7 @@ from parley.surfaces.console.files import static_file
 from parley.surfaces.console.frame import bare, framed
 from parley.surfaces.console.html import address, h, join
 from parley.surfaces.console.live import LiveRows, OpenStreams
+from parley.surfaces.console.menu import AUDITOR
 from parley.surfaces.console.parts import note
 from parley.surfaces.console.routes import find_handler
 from parley.surfaces.console.visit import ApiRefused, Page, Redirect, Visit, fields_of
@@ -125,14 +126,14 @@ class Console:
             shown = await self._shown(visit, steps)
             if isinstance(shown, Redirect):
                 return _redirect(shown.address)
-            waiting = await visit.get("approvals", "count", status="pending")
+            waiting = await _waiting(visit)
         except ApiRefused as refused:
             if refused.status == 401:
                 return _redirect(address("login", next=_whole_path(request) if request.method == "GET" else ""))
             if not visit.who:
                 return self._html(request, _unreachable(refused), status=refused.status)
-            shown, waiting = _refused(refused), {"count": 0}
-        html = framed(shown, visit.who, min(waiting["count"], _COUNT_MAX), self._foot(request))
+            shown, waiting = _refused(refused), 0
+        html = framed(shown, visit.who, min(waiting, _COUNT_MAX), self._foot(request))
         return self._html(request, html, status=shown.status)
 
     async def _live(self, visit: Visit, secret: str) -> Response:
@@ -160,6 +161,14 @@ class Console:
 
 _WRONG_KEY = "This key is not valid here. It may have been revoked, or belong to another server."
 _WRONG_LINK = "This link was used already, or is older than ten minutes. Print a fresh one with: parley console"
+
+
+async def _waiting(visit: Visit) -> int:
+    """How many approvals wait; none for an auditor, who reads no approvals."""
+    if visit.who["kind"] == AUDITOR:
+        return 0
+    counted = await visit.get("approvals", "count", status="pending")
+    return int(counted["count"])
 
 
 def _static(request: Request, steps: list[str]) -> Response:

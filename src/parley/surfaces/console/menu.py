@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # Kinds of keys, as `whoami` names them, for entries that not everybody can use.
 GOVERNS = ("admin", "auditor")
+AUDITOR = "auditor"
+NOT_AUDITORS = ("admin", "human", "agent", "service")
 
 
 class MenuEntry(NamedTuple):
@@ -31,7 +33,14 @@ MENU: tuple[tuple[str, tuple[MenuEntry, ...]], ...] = (
     (
         "Decide",
         (
-            MenuEntry("Approvals", "approvals", "a"),
+            MenuEntry("Approvals", "approvals", "a", NOT_AUDITORS),
+        ),
+    ),
+    (
+        "Govern",
+        (
+            MenuEntry("Policies", "policies", "r"),
+            MenuEntry("Suspend", "suspend", "p", GOVERNS),
         ),
     ),
     (
@@ -44,7 +53,7 @@ MENU: tuple[tuple[str, tuple[MenuEntry, ...]], ...] = (
     (
         "You",
         (
-            MenuEntry("Sign-ins", "sessions", "s"),
+            MenuEntry("Sign-ins", "sessions", "s", NOT_AUDITORS),
         ),
     ),
 )  # fmt: skip

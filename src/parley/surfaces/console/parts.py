@@ -103,13 +103,13 @@ class Filter(NamedTuple):
     hint: str = ""
 
 
-def filters(visit: Visit, path: str, *fields: Filter) -> Html:
+def filters(visit: Visit, path: str, *fields: Filter, words: str = "Filter") -> Html:
     """A form of the API's filters. It is sent by GET, so a view is a link."""
     shown = [_field(field, visit.query.get(field.name, "")) for field in fields]
     is_set = any(visit.query.get(field.name) for field in fields)
     clear = h("a", "Clear", href=path, class_="button") if is_set else None
     return h(
-        "form", shown, h("span", h("button", "Filter"), clear, class_="buttons"), method="get", action=path,
+        "form", shown, h("span", h("button", words), clear, class_="buttons"), method="get", action=path,
         class_="filters", role="search",
     )  # fmt: skip
 

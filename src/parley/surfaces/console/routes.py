@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.surfaces.console.html import address
-from parley.surfaces.console.pages import approvals, servers, sessions, webhooks
+from parley.surfaces.console.pages import approvals, policies, policy_trials, servers, sessions, suspend, webhooks
 from parley.surfaces.console.visit import Page, Redirect
 
 if TYPE_CHECKING:
@@ -34,6 +34,11 @@ ROUTES: tuple[PageRoute, ...] = (
     PageRoute((), _first_page),
     PageRoute(("approvals",), approvals.list_page),
     PageRoute(("approvals", "*"), approvals.detail_page, approvals.decide),
+    PageRoute(("policies",), policies.list_page),
+    PageRoute(("policies", "diff"), policy_trials.diff_page),
+    PageRoute(("policies", "try"), policy_trials.try_page, policy_trials.explain),
+    PageRoute(("policies", "*", "*"), policies.detail_page),
+    PageRoute(("suspend",), suspend.list_page, suspend.change),
     PageRoute(("servers",), servers.list_page),
     PageRoute(("webhooks",), webhooks.list_page),
     PageRoute(("webhooks", "*"), webhooks.detail_page, webhooks.change),

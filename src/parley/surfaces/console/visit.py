@@ -91,9 +91,9 @@ class Visit:
         """Have the API change what is at this path."""
         return await self._call("PATCH", steps, "", json.dumps(body).encode())
 
-    async def delete(self, *steps: str) -> Any:  # noqa: ANN401  # JSON
+    async def delete(self, *steps: str, **query: str) -> Any:  # noqa: ANN401  # JSON
         """Have the API delete what is at this path."""
-        return await self._call("DELETE", steps, "", b"")
+        return await self._call("DELETE", steps, urlencode(query), b"")
 
     async def _call(self, method: str, steps: tuple[str, ...], query: str, body: bytes) -> Any:  # noqa: ANN401  # JSON
         response = await self._run(self._request(method, steps, query, body))

@@ -6,13 +6,24 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct, convert
 
+from parley.domain.rules.meet import differences
 from parley.domain.rules.policy import KEYS
 from parley.wire.api.records.record import fill_record
-from parley.wire.api.records.rules import BrokenPolicy, Policies, Policy, PolicyFlaw, PolicyInForce, PolicyRevision
+from parley.wire.api.records.rules import (
+    BrokenPolicy,
+    Policies,
+    Policy,
+    PolicyDifference,
+    PolicyDifferences,
+    PolicyFlaw,
+    PolicyInForce,
+    PolicyRevision,
+)
 from parley.wire.files.policy import encode_value
 
 if TYPE_CHECKING:
     from parley.domain.agents.party import Attributes
+    from parley.domain.rules.meet import Difference
     from parley.domain.rules.policy import BrokenPolicy as BrokenFile
     from parley.domain.rules.policy import Fragment, PolicySnapshot
     from parley.domain.rules.policy import Policy as EffectivePolicy
@@ -52,6 +63,21 @@ def policies_of(snapshot: PolicySnapshot, broken: tuple[BrokenFile, ...], *, tex
 
 def revision_of(snapshot: PolicySnapshot) -> PolicyRevision:
     return fill_record(PolicyRevision, snapshot, documents=sorted(snapshot.texts))
+
+
+def differences_of(old: PolicySnapshot, new: PolicySnapshot) -> PolicyDifferences:
+    result = differences(old, new)
+    return PolicyDifferences(
+        old_label=old.label,
+        new_label=new.label,
+        documents=[_difference_of(difference) for difference in result.documents],
+        effective=[_difference_of(difference) for difference in result.effective],
+    )
+
+
+def _difference_of(difference: Difference) -> PolicyDifference:
+    old, new = encode_value(difference.old), encode_value(difference.new)
+    return PolicyDifference(where=difference.where, key=difference.key, old=old, new=new)
 
 
 def in_force_of(

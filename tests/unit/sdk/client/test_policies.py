@@ -31,7 +31,10 @@ async def test_a_policy_is_put_into_force_explained_tried_and_taken_out(server: 
         in_force = await boss.effective_policy("alice")
         assert (in_force.agent, in_force.org_unit, in_force.user_id) == ("alice", "engineering", "ann")
         assert in_force.policy is not None
+        first = (await boss.policy_history())[-1].label
         assert (await boss.policy_history())[0].label == made.label
+        assert (await boss.effective_policy("alice", at=first)).label == first
+        assert (await boss.policy_differences(first)).new_label == made.label
 
         told = await boss.explain("alice", "bob", "We promise it.", exchange_type="information_query")
         assert (told.verdict, told.detected_keywords) == ("hold", ["promise"])

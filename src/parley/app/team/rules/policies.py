@@ -22,6 +22,7 @@ from parley.domain.rules.policy import (
     PolicySnapshot,
     Scope,
     document_name,
+    is_label,
     with_document,
     without_document,
 )
@@ -129,8 +130,25 @@ async def revision(team: Team, tenant: str, label: str) -> PolicySnapshot:
         return stored.snapshot
     now = await current(team, tenant)
     if now.label != label:
-        raise NotFound("no such version of the policies", hint="see: parley policy list --history")
+        raise no_such_version()
     return now
+
+
+def no_such_version() -> NotFound:
+    """The error for a label that no version has."""
+    return NotFound("no such version of the policies", hint="see: parley policy list --history")
+
+
+async def snapshot_at(team: Team, tenant: str, at: str) -> PolicySnapshot:
+    """What was in force at a time, by its label or its stamp; what is in force now without either."""
+    if not at:
+        return await current(team, tenant)
+    if is_label(at):
+        return await revision(team, tenant, at)
+    for snapshot in await history(team, tenant):
+        if not snapshot.made_at or snapshot.made_at <= at:
+            return snapshot
+    raise NotFound("no policies were in force at that time", hint="see: parley policy list --history")
 
 
 async def history(team: Team, tenant: str) -> list[PolicySnapshot]:
@@ -142,9 +160,9 @@ async def history(team: Team, tenant: str) -> list[PolicySnapshot]:
     return sorted(snapshots, key=lambda snapshot: snapshot.number, reverse=True)
 
 
-async def visible_snapshot(team: Team, caller: Caller, label: str = "") -> PolicySnapshot:
+async def visible_snapshot(team: Team, caller: Caller, at: str = "") -> PolicySnapshot:
     """The documents that a caller may read: all for admins and services, else those that apply to it."""
-    now = await (revision(team, caller.tenant, label) if label else current(team, caller.tenant))
+    now = await snapshot_at(team, caller.tenant, at)
     if caller.all_seeing:
         return now
     of = await _attributes(team, caller, caller.agent)
@@ -168,8 +186,11 @@ async def get(team: Team, caller: Caller, scope: str, name: str) -> PolicySnapsh
     )
 
 
-async def in_force(team: Team, caller: Caller, agent: str = "") -> InForce:
-    """The effective policy of an agent, with the source of each value; restricted callers ask about their own."""
+async def in_force(team: Team, caller: Caller, agent: str = "", at: str = "") -> InForce:
+    """The effective policy of an agent, with the source of each value; restricted callers ask about their own.
+
+    At an earlier time it is that of an agent with today's attributes: those of then are not kept.
+    """
     if not caller.all_seeing and agent and agent != caller.agent:
         record = await team.store.get(AgentRecord, caller.tenant, agent)
         own = caller.kind is KeyKind.HUMAN and record is not None and record.attributes.user_id == caller.user
@@ -177,7 +198,7 @@ async def in_force(team: Team, caller: Caller, agent: str = "") -> InForce:
             raise NotFound.no_such("agent")
     agent = agent or caller.agent
     of = await _attributes(team, caller, agent)
-    now = await current(team, caller.tenant)
+    now = await snapshot_at(team, caller.tenant, at)
     whose = (of.org_unit, of.team, of.user_id)
     policy = effective(now, *whose)
     return InForce(now.label, agent, of, policy, origins(now, *whose) if policy is not None else {})

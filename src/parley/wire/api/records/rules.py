@@ -314,6 +314,30 @@ class PolicyInForce(Record, frozen=True, kw_only=True):
     origins: Mapping
 
 
+class PolicyDifference(Record, frozen=True, kw_only=True):
+    """One key that differs between two versions. `old` or `new` is None where the key is not set.
+
+    `where` is a document, or in `effective` those for whom the key is in force: an org unit, team or user by its
+    document, and `enterprise` for everybody else.
+    """
+
+    where: str
+    key: str
+    old: Any = None
+    new: Any = None
+
+
+class PolicyDifferences(Record, frozen=True, kw_only=True):
+    """What differs between two versions of the policies: in their documents, and in what is in force for whom."""
+
+    __module__ = "parley"
+
+    old_label: str
+    new_label: str
+    documents: list[PolicyDifference]
+    effective: list[PolicyDifference]
+
+
 # ---------------------------------------------------------------- trials
 
 

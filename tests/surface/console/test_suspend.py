@@ -1,0 +1,66 @@
+"""Suspending in the console: what it halts is shown first, the name is typed, and lifting is another form."""
+
+from __future__ import annotations
+
+from parley.domain.directory.callers import KeyKind
+from tests.conformance.ocip.governed import admin_of, held, pair
+from tests.rigs.team import LiveServer, with_server
+from tests.rigs.visitor import Visitor, text_of
+
+PATH = "/console/suspend"
+
+
+async def signed_in(server: LiveServer, kind: KeyKind) -> Visitor:
+    visitor = Visitor(server)
+    assert (await visitor.sign_in(await server.rig.key("", kind))).status == 303
+    return visitor
+
+
+@with_server
+async def test_an_agent_is_suspended_after_a_preview_and_lifted(server: LiveServer) -> None:
+    alice, _ = await pair(server)
+    await held(alice, "bob", "We promise it.")
+    visitor = await signed_in(server, KeyKind.ADMIN)
+    form = {"act": "suspend", "what": "agent", "name": "alice", "reason": "<i>leak</i>", "hours": "8"}
+
+    empty = text_of(await visitor.open(PATH))
+    preview = text_of(await visitor.open(f"{PATH}?what=agent&name=alice"))
+    mistyped = await visitor.send(PATH, {**form, "typed": "alcie"})
+    done = await visitor.send(PATH, {**form, "typed": "alice"})
+    suspended = await visitor.open(PATH)
+    lifted = await visitor.send(PATH, {"act": "lift", "what": "agent", "name": "alice"})
+    again = await visitor.send(PATH, {"act": "lift", "what": "agent", "name": "alice"})
+
+    assert "Nothing is suspended." in empty
+    assert "Held messages 1" in preview
+    assert (mistyped.status, "nothing was suspended" in text_of(mistyped)) == (422, True)
+    assert (done.status, lifted.status, again.status) == (303, 303, 404)
+    assert "agent alice <i>leak</i>" in text_of(suspended)
+    assert "8 h left" in text_of(suspended)
+    assert "<i>leak" not in suspended.body.decode()
+    assert (await (await admin_of(server)).get("/suspensions")).json == []
+
+
+@with_server
+async def test_everything_is_suspended_only_by_typing_the_word(server: LiveServer) -> None:
+    visitor = await signed_in(server, KeyKind.ADMIN)
+    form = {"act": "suspend", "what": "tenant", "name": "", "reason": "incident", "hours": ""}
+
+    refused = await visitor.send(PATH, {**form, "typed": ""})
+    done = await visitor.send(PATH, {**form, "typed": "everything"})
+
+    assert (refused.status, done.status) == (422, 303)
+    assert "everything incident" in text_of(await visitor.open(PATH))
+
+
+@with_server
+async def test_an_auditor_reads_and_has_no_form(server: LiveServer) -> None:
+    visitor = await signed_in(server, KeyKind.AUDITOR)
+
+    page = await visitor.open(PATH)
+    sent = await visitor.send(
+        PATH, {"act": "suspend", "what": "agent", "name": "a", "typed": "a", "reason": "x", "hours": ""}
+    )
+
+    assert ("Nothing is suspended." in text_of(page), 'value="suspend"' in page.body.decode()) == (True, False)
+    assert sent.status == 403
