@@ -203,12 +203,15 @@ def _opencode_files(place: Workplace) -> dict[str, str]:
         "autoupdate": False,
         "share": "disabled",
     }
-    needs = json.dumps({"dependencies": {"@opencode-ai/plugin": plugin.version}})
+    needs = {"dependencies": {"@opencode-ai/plugin": plugin.version}}
+    # OpenCode asks the package registry, and tries again for 70 seconds, for what the lock does not name.
+    lock = {"lockfileVersion": 3, "packages": {"": needs}}
     for folder in (place.home / ".config" / "opencode", place.repository / ".opencode"):
         modules = folder / "node_modules" / "@opencode-ai"
         modules.mkdir(parents=True)
         (modules / "plugin").symlink_to(plugin.folder)
-        (folder / "package.json").write_text(needs)
+        (folder / "package.json").write_text(json.dumps(needs))
+        (folder / "package-lock.json").write_text(json.dumps(lock))
         (folder / ".gitignore").write_text("*\n")
     return {".config/opencode/opencode.json": json.dumps(config)}
 

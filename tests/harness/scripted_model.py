@@ -28,7 +28,8 @@ _SHORT_ID = re.compile(r"\[([0-9a-z]{4,})\]")
 _NOTICE = "Parley: "
 # What Gemini CLI asks for as a document has one of these fields.
 _DECISION = {"next_speaker": "user", "reasoning": "scripted", "model_choice": "flash"}
-_DECISION |= {"complexity_reasoning": "scripted", "complexity_score": "1"}
+_DECISION |= {"complexity_reasoning": "scripted"}
+_COMPLEXITY = {"complexity_score": 1}
 
 
 class Received(NamedTuple):
@@ -133,7 +134,7 @@ class ScriptedModel:
         if request is None:
             return Reply("application/json", json.dumps({"input_tokens": 10, "totalTokens": 10}).encode())
         if steps is None:
-            return encode(path, request, Step(json.dumps(_DECISION) if wants_json(request) else "ok"))
+            return encode(path, request, Step(json.dumps(_DECISION | _COMPLEXITY) if wants_json(request) else "ok"))
         step = self.rule(steps)
         if step.seconds:
             time.sleep(step.seconds)

@@ -9,6 +9,13 @@ const HOOK_MILLISECONDS = 5000
 const WAKE_EXIT = 2
 const ATTENDED = !process.argv.slice(1).includes("run")
 
+// The result of OpenCode's own tools is a text, that of an MCP server a list of parts.
+const canAdd = (output) => typeof output?.output === "string" || Array.isArray(output?.content)
+const add = (output, text) => {
+  if (typeof output.output === "string") output.output += `\n\n${text}`
+  else output.content.push({ type: "text", text })
+}
+
 export const ParleyPlugin = async ({ client, directory }) => {
   // Session -> its turn, whether a tool was used in it, whether it goes on because of us, whether it was interrupted, and
   // the process that waits for messages.
@@ -112,11 +119,11 @@ export const ParleyPlugin = async ({ client, directory }) => {
       state.used = false
     },
     "tool.execute.after": async ({ sessionID }, output) => {
-      if (children.has(sessionID)) return
+      if (children.has(sessionID) || !canAdd(output)) return
       const state = stateOf(sessionID)
       const text = await notice(sessionID, state.used ? "PostToolUse" : "UserPromptSubmit")
       state.used = true
-      if (text && typeof output.output === "string") output.output += `\n\n${text}`
+      if (text) add(output, text)
     },
   }
 }

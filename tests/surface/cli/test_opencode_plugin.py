@@ -60,6 +60,12 @@ class Host:
         ]
         return output
 
+    def mcp_tool(self) -> list[str]:
+        """What the model gets as the result of a tool of an MCP server: texts of its parts."""
+        content = [{"type": "text", "text": "ok"}]
+        after = self.call("tool.execute.after", {"sessionID": SESSION, "tool": "parley_agents"}, {"content": content})
+        return [part["text"] for part in after[1]["content"]]
+
     def next_request(self) -> dict[str, Any]:
         return self.requests.pop(0) if self.requests else self._read()
 
@@ -136,6 +142,20 @@ def test_the_first_tool_of_a_turn_is_followed_by_all_that_waits_and_others_by_wh
     send(stage, "--priority", "P0")
     assert "P0" in host.tool()
     assert host.tool() == "ok"
+
+
+def test_a_tool_of_an_mcp_server_is_followed_by_a_notice_and_an_unknown_result_uses_none_up(
+    stage: Stage, host: Host
+) -> None:
+    host.prompt()
+    send(stage)
+
+    host.call("tool.execute.after", {"sessionID": SESSION, "tool": "odd"}, {"title": "no text"})
+    first, notice = host.mcp_tool()
+
+    assert first == "ok"
+    assert notice.startswith("Parley: 1 message waits for opencode")
+    assert host.mcp_tool() == ["ok"]
 
 
 def test_a_session_goes_on_once_for_what_needs_an_answer_and_then_only_after_progress(stage: Stage, host: Host) -> None:
