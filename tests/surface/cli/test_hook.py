@@ -227,6 +227,40 @@ def test_a_ledger_that_is_no_database_is_silent(stage: Stage) -> None:
     assert len(log_lines()) == 1
 
 
+def test_a_home_directory_that_cannot_be_written_costs_no_notice(stage: Stage) -> None:
+    stage.send(subject="Ready?")
+    stage.patch.setenv("HOME", "/proc")  # where not even root makes files
+
+    assert "1 message waits for codex" in said("codex", "start")
+    assert run("codex", "no JSON").stdout == ""
+
+
+def test_two_sessions_of_an_agent_are_both_told_and_one_of_them_gets_the_message(stage: Stage) -> None:
+    stage.send(subject="Ready?")
+
+    notices = [said("codex", "start", session_id=session) for session in ("first", "second")]
+    taken = [stage.run("next", "--agent", "codex") for _ in notices]
+
+    assert ["1 message waits" in notice for notice in notices] == [True, True]
+    assert ["Ready?" in ran.out for ran in taken] == [True, False]
+
+
+def test_in_two_repositories_each_hook_tells_of_the_messages_of_its_own_project(stage: Stage, tmp_path: Path) -> None:
+    stage.patch.delenv("PARLEY_PROJECT", raising=False)
+    for name in ("north", "south"):
+        (tmp_path / name / ".git").mkdir(parents=True)
+        assert stage.run("init", name, "--agents", "claude,codex", "--repo", str(tmp_path / name)).code == 0
+    sent = {
+        name: stage.run("send", "codex", "Ready?", "--from", "claude", "--project", name, "--json").json["id"]
+        for name in ("north", "south")
+    }
+
+    for name in sent:
+        stage.patch.chdir(tmp_path / name)
+        notice = said("codex", "start", cwd=str(tmp_path / name))
+        assert [f"[{message[-4:]}]" in notice for message in sent.values()] == [name == other for other in sent]
+
+
 def test_help_is_shown_to_people() -> None:
     ran = subprocess.run([*PARLEY, "hook", "--help"], capture_output=True, text=True, check=False, env={**os.environ})
 

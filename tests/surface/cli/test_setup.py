@@ -186,6 +186,17 @@ def test_a_folder_that_cannot_be_written_is_named(stage: Stage, repository: Path
     assert "--print shows what to add by hand" in ran.err
 
 
+def test_without_a_record_of_the_first_state_nothing_is_changed(stage: Stage, repository: Path) -> None:
+    before = tree(repository)
+    stage.patch.setenv("HOME", "/proc")  # a home directory that cannot be written
+
+    ran = stage.run("setup", "codex", "--yes")
+
+    assert ran.code in (6, 7)
+    assert "/proc/.local" in ran.err
+    assert tree(repository) == before
+
+
 def test_without_the_command_on_the_path_no_settings_name_it(stage: Stage, repository: Path) -> None:
     before = tree(repository)
     stage.patch.setenv("PATH", "/nowhere")
@@ -204,6 +215,9 @@ def test_a_parley_that_has_moved_is_found_by_check_and_replaced(stage: Stage, re
     stage.patch.setenv("PATH", f"{tmp_path / 'new'}:{os.environ['PATH']}")
 
     assert stage.run("setup", "codex", "--check").code == 1
+    install(stage, tmp_path, "codex")
+    findings = stage.run("doctor", "--json").json
+    assert ("not_set_up", "codex") in {(finding["code"], finding["agent"]) for finding in findings}
     assert stage.run("setup", "codex", "--yes").code == 0
 
     text = (repository / ".codex" / "hooks.json").read_text()
