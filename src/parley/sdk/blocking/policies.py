@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from parley.sdk.blocking.area import Area
 from parley.sdk.client.fields import timestamp_of, without_none
-from parley.wire.api.records.rules import Explanation, Policies, Policy, PolicyInForce, PolicyRevision, Replay
+from parley.wire.api.records.rules import (
+    Explanation,
+    Policies,
+    Policy,
+    PolicyDifferences,
+    PolicyInForce,
+    PolicyRevision,
+    Replay,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,9 +26,9 @@ if TYPE_CHECKING:
 class Rules(Area):
     """What a client does with policies."""
 
-    def list_policies(self, label: str | None = None, *, texts: bool = False) -> Policies:
-        """The policies in force that concern you, and the files that cannot be used; or those that once had a label."""
-        query = without_none(label=label, texts=texts or None)
+    def list_policies(self, label: str | None = None, *, at: Moment | None = None, texts: bool = False) -> Policies:
+        """The policies in force that concern you, and the files that cannot be used; or those of a label or time."""
+        query = without_none(label=label, at=timestamp_of(at), texts=texts or None)
         return self._fetch(Policies, "GET", "policies", query=query)
 
     def get_policy(self, scope: str, name: str) -> Policy:
@@ -35,9 +43,18 @@ class Rules(Area):
         """Take a policy document out of force. Needs an admin's key."""
         return self._fetch(Policies, "DELETE", "policies", scope, name)
 
-    def effective_policy(self, agent: str | None = None) -> PolicyInForce:
-        """What is in force for an agent, and which document says so; without a name for yourself."""
-        return self._fetch(PolicyInForce, "GET", "policies", "effective", query={"agent": agent})
+    def effective_policy(self, agent: str | None = None, *, at: Moment | None = None) -> PolicyInForce:
+        """What is in force for an agent, and which document says so; without a name for yourself.
+
+        `at` is a time or the label of a version.
+        """
+        query = without_none(agent=agent, at=timestamp_of(at))
+        return self._fetch(PolicyInForce, "GET", "policies", "effective", query=query)
+
+    def policy_differences(self, old: Moment, new: Moment | None = None) -> PolicyDifferences:
+        """What differs between two versions, each by its label or a time. Needs an admin's or auditor's key."""
+        query = {"from": timestamp_of(old), "to": timestamp_of(new)}
+        return self._fetch(PolicyDifferences, "GET", "policies", "diff", query=query)
 
     def policy_history(self) -> list[PolicyRevision]:
         """All that was in force, the newest first. Needs an admin's key."""
