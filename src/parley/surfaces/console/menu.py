@@ -39,6 +39,8 @@ MENU: tuple[tuple[str, tuple[MenuEntry, ...]], ...] = (
     (
         "Govern",
         (
+            MenuEntry("Exchanges", "exchanges", "x"),
+            MenuEntry("Audit log", "audit", "l"),
             MenuEntry("Policies", "policies", "r"),
             MenuEntry("Suspend", "suspend", "p", GOVERNS),
         ),

@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.surfaces.console.html import address
-from parley.surfaces.console.pages import approvals, policies, policy_trials, servers, sessions, suspend, webhooks
+from parley.surfaces.console.menu import AUDITOR
+from parley.surfaces.console.pages import (
+    approvals,
+    audit,
+    exchanges,
+    policies,
+    policy_trials,
+    servers,
+    sessions,
+    suspend,
+    webhooks,
+)
 from parley.surfaces.console.visit import Page, Redirect
 
 if TYPE_CHECKING:
@@ -26,14 +37,18 @@ class PageRoute(NamedTuple):
     post: Handler | None = None
 
 
-async def _first_page(_visit: Visit) -> Redirect:
-    return Redirect(address("approvals"))
+async def _first_page(visit: Visit) -> Redirect:
+    return Redirect(address("audit" if visit.who["kind"] == AUDITOR else "approvals"))
 
 
 ROUTES: tuple[PageRoute, ...] = (
     PageRoute((), _first_page),
     PageRoute(("approvals",), approvals.list_page),
     PageRoute(("approvals", "*"), approvals.detail_page, approvals.decide),
+    PageRoute(("exchanges",), exchanges.list_page),
+    PageRoute(("exchanges", "*"), exchanges.detail_page, exchanges.close),
+    PageRoute(("audit",), audit.list_page),
+    PageRoute(("audit", "*"), audit.detail_page),
     PageRoute(("policies",), policies.list_page),
     PageRoute(("policies", "diff"), policy_trials.diff_page),
     PageRoute(("policies", "try"), policy_trials.try_page, policy_trials.explain),
