@@ -205,3 +205,25 @@ def test_an_export_as_csv_is_refused_with_the_form_that_can_be_verified(told: tu
 
     assert (refused.code, refused.error) == (2, "invalid")
     assert "make one with: parley audit export; it is in JSON lines (CSV cannot be verified)" in refused.err
+
+
+def test_the_log_is_intact_and_an_entry_is_explained_by_every_check_of_its_time(told: tuple[Team, str]) -> None:
+    team, _ = told
+    (denied,) = [entry["number"] for entry in team.said("audit", "list", "--code", "policy_denied")]
+
+    state = team.run("audit", "state")
+    explained = team.run("audit", "explain", "--entry", str(denied))
+
+    assert state.code == 0
+    assert "intact" in state.out
+    lines = explained.out.splitlines()
+    assert lines[0].endswith(f"entry {denied}  denied")
+    # In force then; it is true now.
+    assert re.search(r"cross_org +deny ", explained.out)
+    assert len(team.said("audit", "list", "--pair", "erik,sally", "--outcome", "held")) == 1
+    exchanges = team.said("exchange", "list", "--pair", "sally,erik", "--since", "1h", "--user", "bob")
+    (first,) = [exchange for exchange in exchanges if exchange["outcome"] == "denied"]
+    shown = team.run("exchange", "show", first["exchangeId"])
+    assert "denied: the policy allows nothing from sales to engineering" in " ".join(shown.out.split())
+    assert f"audit {denied}" in shown.out
+    assert team.run("audit", "explain").code == 2
