@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.adapters.files.inbox import FileInbox
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from parley.adapters.files.governance import GovernanceFiles
     from parley.adapters.files.layout import AddedAgent, CreatedProject
     from parley.adapters.outside.notifier import MailboxNotifier
+    from parley.app.mailbox.overview import ProjectReader
     from parley.app.team.team import Team
     from parley.domain.exchange.notice import Letter
     from parley.domain.rules.policy import Document
@@ -70,6 +72,7 @@ __all__ = [
     "open_ledger",
     "open_mailbox",
     "open_notifier",
+    "open_project_reader",
     "open_rule_extension",
     "open_team",
     "opencode_plugin",
@@ -140,7 +143,9 @@ def inbox_path(place: Place) -> str:
     return f"{Workspace(os.path.expanduser(place.home.value), place.project.value).agent(place.agent.value).path}/inbox"
 
 
-def open_kernel(home: str, project: str, agent: str, settings: Settings, *, use_tmpfile: bool = True) -> Kernel:
+def open_kernel(
+    home: str, project: str, agent: str, settings: Settings, *, use_tmpfile: bool = True, read_only: bool = False
+) -> Kernel:
     """The kernel of one agent's mailbox; `UnknownProject` or `UnknownAgent` when it is not there."""
     workspace = Workspace(os.path.expanduser(home), project)
     folder = workspace.agent(agent_name(agent))
@@ -149,7 +154,7 @@ def open_kernel(home: str, project: str, agent: str, settings: Settings, *, use_
     def open_store() -> Store:
         from parley.adapters.sqlite.ledger.store import SqliteStore  # listing an inbox may do without SQLite
 
-        return SqliteStore(folder.ledger_path(make=True))
+        return SqliteStore(folder.ledger_path(make=not read_only), read_only=read_only)
 
     def open_courier() -> Courier:
         from parley.adapters.files.courier import FileCourier
@@ -166,7 +171,7 @@ def open_kernel(home: str, project: str, agent: str, settings: Settings, *, use_
         open_store=open_store,
         has_store=lambda: folder.has_ledger,
         open_courier=open_courier,
-        inbox=FileInbox(workspace, folder, settings.limits),
+        inbox=FileInbox(workspace, folder, settings.limits, keeps_index=not read_only),
         format=OacpFormat(settings.limits),
         clock=SystemClock(),
         ids=SystemIds(),
@@ -180,6 +185,14 @@ def open_kernel(home: str, project: str, agent: str, settings: Settings, *, use_
         open_receipts=open_receipts,
         session=settings.session,
     )
+
+
+def open_project_reader(home: str, project: str, settings: Settings) -> ProjectReader:
+    """The mailboxes of a project for people who look: nothing in them is changed, also where that would be allowed."""
+    from parley.app.mailbox.overview import ProjectReader
+
+    open_reading = partial(open_kernel, home, project, settings=settings, read_only=True)
+    return ProjectReader(project, partial(agents_of, home, project), open_reading)
 
 
 def open_ledger(path: str) -> Store:
@@ -208,9 +221,7 @@ def _mail_envelopes(settings: Settings) -> MailEnvelopes:
 
 
 def _mail_signatures() -> MailSignatures:
-    from parley.adapters.data.signatures import (
-        Ed25519Signatures,  # slow to load, and fewer still say that a person decided
-    )
+    from parley.adapters.data.signatures import Ed25519Signatures  # slow to load, and few say that a person decided
 
     return Ed25519Signatures()
 

@@ -75,9 +75,17 @@ class HeldFile:
 
 
 class FileInbox:
-    """The inbox, archive, outbox and dead letters of one agent."""
+    """The inbox, archive, outbox and dead letters of one agent. `keeps_index`: what was read is kept on disk."""
 
-    def __init__(self, workspace: Workspace, agent: AgentFolder, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        agent: AgentFolder,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        keeps_index: bool = True,
+    ) -> None:
+        self._keeps_index = keeps_index
         self._workspace = workspace
         self._agent = agent
         self._limits = limits
@@ -152,6 +160,8 @@ class FileInbox:
             return NO_INDEX
 
     def keep_index(self, place: str, entries: dict[FileKey, KnownHeading], files: int) -> None:
+        if not self._keeps_index:
+            return
         from parley.adapters.files import heading_index
 
         # A reader who may not write there lists without an index.

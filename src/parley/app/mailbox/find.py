@@ -268,10 +268,10 @@ async def thread(kernel: Kernel, ref: str) -> list[FoundMessage]:
         members[match.message.id, match.digest] = match
     if not members:
         return await thread(kernel, (await find(kernel, ref)).message.id)
-    return _oldest_first(members.values())
+    return oldest_first(members.values())
 
 
-def _oldest_first(matches: Iterable[FoundMessage]) -> list[FoundMessage]:
+def oldest_first(matches: Iterable[FoundMessage]) -> list[FoundMessage]:
     """By time, but no answer before what it answers: clocks differ, and one second holds many messages."""
     listed = list(matches)
     messages = {match.message.id: match.message for match in listed}
@@ -332,4 +332,4 @@ async def search(kernel: Kernel, text: str) -> list[FoundMessage]:
     store = kernel.store_if_any
     messages = await store.search(text, _SEARCH_LIMIT) if store is not None else ()
     matches = {(match.message.id, match.digest): match for match in (*map(_from_ledger, messages), *fitting)}
-    return _oldest_first(matches.values())[::-1][:_SEARCH_LIMIT]
+    return oldest_first(matches.values())[::-1][:_SEARCH_LIMIT]

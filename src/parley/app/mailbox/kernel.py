@@ -157,6 +157,14 @@ class Kernel:
             self._store = None
         self._courier = None  # with it go the folders that it kept open
 
+    def reopened(self) -> Kernel:
+        """The same kernel with its ledger closed, which shares what listings have read."""
+        from copy import copy
+
+        other = copy(self)
+        other._store = None  # of the same class
+        return other
+
     def over(self, store: Store) -> Kernel:
         """The same kernel over another ledger."""
         from copy import copy

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from parley.domain.errors.errors import ParleyError
 from parley.domain.version import VERSION
 from parley.surfaces.console import live, sign_in
-from parley.surfaces.console.files import static_file
+from parley.surfaces.console.files import static_response
 from parley.surfaces.console.frame import bare, framed
 from parley.surfaces.console.html import address, h, join
 from parley.surfaces.console.live import LiveRows, OpenStreams
@@ -21,7 +21,7 @@ from parley.surfaces.console.parts import note
 from parley.surfaces.console.routes import find_handler
 from parley.surfaces.console.visit import ApiRefused, Page, Redirect, Visit, fields_of
 from parley.surfaces.entrance.refusals import INTERNAL, refusal_of, status_of
-from parley.surfaces.http.files import file_response, page_response
+from parley.surfaces.http.files import page_response
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.problem import problem
 
@@ -52,7 +52,7 @@ class Console:
         """Answer a request."""
         steps = [unquote(step) for step in request.path.split("/")[2:] if step]
         if steps[:1] == ["static"]:
-            return _static(request, steps[1:])
+            return static_response(request, steps[1:])
         if request.method not in ("GET", "HEAD", "POST"):
             return problem(405, "method_not_allowed", "method not allowed for this path")
         if request.method == "POST" and not sign_in.is_from_own_page(request):
@@ -169,15 +169,6 @@ async def _waiting(visit: Visit) -> int:
         return 0
     counted = await visit.get("approvals", "count", status="pending")
     return int(counted["count"])
-
-
-def _static(request: Request, steps: list[str]) -> Response:
-    file = static_file(steps[-1]) if steps else None
-    if file is None or file.path != address("static", *steps):
-        return problem(404, "not_found", "nothing at this path")
-    if request.method not in ("GET", "HEAD"):
-        return problem(405, "method_not_allowed", "method not allowed for this path")
-    return file_response(request, file.content, file.content_type)
 
 
 def _redirect(path: str, headers: Headers = ()) -> Response:

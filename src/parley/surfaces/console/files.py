@@ -5,9 +5,14 @@ from __future__ import annotations
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from parley.surfaces.console.html import address
+from parley.surfaces.http.files import file_response
+from parley.surfaces.http.problem import problem
+
+if TYPE_CHECKING:
+    from parley.surfaces.http.http1.message import Request, Response
 
 _TYPES = {
     "console.css": b"text/css; charset=utf-8",
@@ -39,3 +44,13 @@ def path_of(name: str) -> str:
     if file is None:
         raise ValueError(name)
     return file.path
+
+
+def static_response(request: Request, steps: list[str]) -> Response:
+    """The answer to a request for a file at these steps below `static`."""
+    file = static_file(steps[-1]) if steps else None
+    if file is None or file.path != address("static", *steps):
+        return problem(404, "not_found", "nothing at this path")
+    if request.method not in ("GET", "HEAD"):
+        return problem(405, "method_not_allowed", "method not allowed for this path")
+    return file_response(request, file.content, file.content_type)

@@ -15,12 +15,21 @@ if TYPE_CHECKING:
 
 
 def framed(page: Page, who: Document, waiting: int, server: str) -> Html:
-    """A page with everything around it."""
+    """A page of a server with everything around it."""
     person = who.get("user_id") or who.get("agent_id") or who["kind"]
+    reader = join(
+        h("span", badge(person, is_person=bool(who.get("user_id"))), h("b", person, dir="auto"), class_="who"),
+        h("form", h("button", "Sign out"), method="post", action=address("logout")),
+    )
+    return frame_page(page, menu(who, page.menu, waiting), keys(who), reader, server)
+
+
+def frame_page(page: Page, entries: Html, shortcuts: list[tuple[str, str]], reader: Html, foot: str) -> Html:
+    """A page between its menu, the bar with who reads it, and the list of keys."""
     return document(
         f"{page.title} · Parley",
         h("a", "Skip to the content", href="#content", class_="skip"),
-        h("nav", _brand(), menu(who, page.menu, waiting), _foot(server), aria_label="Pages"),
+        h("nav", _brand(), entries, h("p", foot, class_="foot"), aria_label="Pages"),
         h(
             "header",
             h("span", "Connecting", id="live", role="status", hidden=True),
@@ -28,12 +37,11 @@ def framed(page: Page, who: Document, waiting: int, server: str) -> Html:
             h("span", class_="gap"),
             h("button", "Shortcuts ", h("kbd", "?"), type="button", id="keys", hidden=True),
             h("button", "Theme", type="button", id="theme", hidden=True),
-            h("span", badge(person, is_person=bool(who.get("user_id"))), h("b", person, dir="auto"), class_="who"),
-            h("form", h("button", "Sign out"), method="post", action=address("logout")),
+            reader,
         ),
         h("main", page.content, id="content", tabindex="-1", data_topics=page.topics or None,
           data_every=page.every or None),
-        _key_table(who),
+        _key_table(shortcuts),
         head=_head(),
     )  # fmt: skip
 
@@ -59,12 +67,8 @@ def _brand() -> Html:
     )
 
 
-def _foot(server: str) -> Html:
-    return h("p", server, class_="foot")
-
-
-def _key_table(who: Document) -> Html:
-    rows = [h("tr", h("td", h("kbd", names)), h("td", about)) for names, about in keys(who)]
+def _key_table(shortcuts: list[tuple[str, str]]) -> Html:
+    rows = [h("tr", h("td", h("kbd", names)), h("td", about)) for names, about in shortcuts]
     off = h("label", h("input", type="checkbox", id="keys-off"), " Turn these off in this browser")
     close = h("form", h("button", "Close"), method="dialog")
     parts = (h("h2", "Keyboard shortcuts"), h("table", rows), h("p", off), close)

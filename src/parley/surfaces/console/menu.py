@@ -29,7 +29,8 @@ class MenuEntry(NamedTuple):
     for_operators: bool = False
 
 
-MENU: tuple[tuple[str, tuple[MenuEntry, ...]], ...] = (
+Groups = tuple[tuple[str, tuple[MenuEntry, ...]], ...]
+MENU: Groups = (
     (
         "Decide",
         (
@@ -71,14 +72,14 @@ _KEYS = (
 )
 
 
-def menu(who: Document, here: str, waiting: int) -> Html:
+def menu(who: Document, here: str, waiting: int, groups: Groups = MENU) -> Html:
     """The groups of entries that a caller can use; `here` is the step of the page that is open."""
-    return join(*[_group(name, shown, here, waiting) for name, entries in MENU if (shown := _for(who, entries))])
+    return join(*[_group(name, shown, here, waiting) for name, entries in groups if (shown := _for(who, entries))])
 
 
-def keys(who: Document) -> list[tuple[str, str]]:
+def keys(who: Document, groups: Groups = MENU) -> list[tuple[str, str]]:
     """Every key, and what it does."""
-    pages = [(f"g {entry.key}", entry.name) for _, entries in MENU for entry in _for(who, entries)]
+    pages = [(f"g {entry.key}", entry.name) for _, entries in groups for entry in _for(who, entries)]
     return [*_KEYS, *pages]
 
 

@@ -50,12 +50,19 @@ _NOT_COUNTED = ("", -1, 0)
 
 
 class SqliteStore:
-    """A ledger in a file. Any number of processes may open it; SQLite lets one write at a time."""
+    """A ledger in a file. Any number of processes may open it; SQLite lets one write at a time.
 
-    def __init__(self, path: str, *, create: bool = True) -> None:
+    With `read_only` it is read without leaving a trace: as it is now, so such a store is closed again soon.
+    """
+
+    def __init__(self, path: str, *, create: bool = True, read_only: bool = False) -> None:
         self._path = path
         self._last_count = _NOT_COUNTED
         with sqlite_errors(path):
+            if read_only:
+                # Without a log nobody is writing, and SQLite need not create one to read.
+                self._open("mode=ro" if _has_log(path) else "mode=ro&immutable=1")
+                return
             if create and not os.path.exists(path):
                 # Made by us and empty, so that the file never exists with a looser mode.
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
