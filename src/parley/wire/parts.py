@@ -31,11 +31,21 @@ class _Fields(msgspec.Struct):
     ocip: Any = None
 
 
+class _Named(msgspec.Struct):
+    conversation_id: Any = ""
+
+
+class _Enveloped(msgspec.Struct):
+    ocip: _Named | None = None
+
+
 # Looked for in the bytes first: most metadata have neither, and are not parsed.
 _KEYS = {Pattern.REQUEST: b'"accepts_partial"', Pattern.RESPONSE: b'"partial"'}
 _CONVERSATION = b'"conversation_id":"'
 CONVERSATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}", re.ASCII)
 _decode = msgspec.json.Decoder(_Fields).decode
+# An envelope is long; all but one of its fields are passed over.
+_decode_envelope = msgspec.json.Decoder(_Enveloped).decode
 
 
 def is_partial(pattern: Pattern, metadata: bytes) -> bool:
@@ -69,8 +79,11 @@ def conversation_of(metadata: bytes, exchange_id: str) -> str:
     if place < 0:
         return ""
     if exchange_id:
-        envelope = _decode(metadata).ocip
-        name = envelope.get("conversation_id") if isinstance(envelope, dict) else ""
+        try:
+            envelope = _decode_envelope(metadata).ocip
+        except msgspec.ValidationError:
+            return ""  # it is no envelope
+        name = envelope.conversation_id if envelope is not None else ""
         return name if isinstance(name, str) else ""
     place += len(_CONVERSATION)
     text = metadata[place : metadata.find(b'"', place)].decode()

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from parley.domain.errors.errors import Invalid
 from parley.domain.message.message import Pattern
-from parley.wire.parts import is_partial, partial_of
+from parley.wire.parts import conversation_of, is_partial, partial_of
 
+NAMES: st.SearchStrategy[Any] = st.sampled_from([None, 7, "", "conv_1", 'a"b', [], {"conversation_id": "conv_2"}])
+ENVELOPES = NAMES | st.fixed_dictionaries({}, optional={"conversation_id": NAMES, "to": NAMES, "ocip": NAMES})
 VALUES: st.SearchStrategy[Any] = st.sampled_from([None, True, False, 0, 1, "", "artifact", "progress", "Art", []])
 
 
@@ -61,3 +63,12 @@ def test_what_cannot_be_understood_is_refused_by_its_name(pattern: Pattern, meta
         partial_of(pattern, metadata)
 
     assert refused.value.problems[0].field == f"metadata.{next(iter(metadata))}"
+
+
+@given(st.fixed_dictionaries({}, optional={"conversation_id": NAMES, "other": ENVELOPES, "ocip": ENVELOPES}))
+def test_the_conversation_of_an_exchange_is_the_one_in_the_envelope(metadata: dict[str, Any]) -> None:
+    envelope = metadata.get("ocip")
+    name = envelope.get("conversation_id") if isinstance(envelope, dict) else ""
+    expected = name if isinstance(name, str) else ""
+
+    assert conversation_of(json.dumps(metadata, separators=(",", ":")).encode(), "exch_1") == expected

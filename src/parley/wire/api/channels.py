@@ -280,7 +280,8 @@ def posted(post: Post, status: str, read_at: str = "", conversation_id: str = ""
 _LABEL = _encode(DISCLOSURE).decode()
 # The server writes this as the last field of what a person says, and removes it from what others say.
 _BY_A_PERSON = (b'{"sender_kind":"human"}', b',"sender_kind":"human"}')
-# The rules stamp it as the last field.
+# The rules stamp it as the last field. What follows is one string, so no match begins before the last of these.
+_STAMP = b',"disclosure":"'
 _STAMPED_LABEL = re.compile(rb',"disclosure":("(?:[^"\\]|\\.)*+")}\Z')
 
 
@@ -289,7 +290,7 @@ def _disclosure(post: Post) -> str:
     if post.sender == SYSTEM:
         return "null"
     if post.exchange_id:
-        stamped = _STAMPED_LABEL.search(post.metadata)
+        stamped = _STAMPED_LABEL.match(post.metadata, max(0, post.metadata.rfind(_STAMP)))
         return stamped[1].decode() if stamped is not None else "null"
     return "null" if post.metadata.endswith(_BY_A_PERSON) else _LABEL
 

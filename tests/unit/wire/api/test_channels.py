@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -248,6 +249,20 @@ def test_a_message_is_what_its_record_says(post: Any) -> None:  # noqa: ANN401  
         assert document["payload"] == json.loads(post.payload)
         assert document["metadata"] == json.loads(post.metadata)
         assert document["status"] == ("read" if read_at else "delivered")
+
+
+_PIECES = [b',"disclosure":"', b'"', b"}", b"{", b"\\", b",", b'"a":1', b"Sent by an agent", b"}\n"]
+
+
+@PROPERTY
+@given(st.lists(st.sampled_from(_PIECES), max_size=9).map(b"".join), st.booleans())
+def test_a_stamped_label_is_the_last_field_and_nothing_before_it(metadata: bytes, ends: bool) -> None:
+    metadata += b',"disclosure":"Sent by an AI agent"}' if ends else b""
+    anywhere = re.search(rb',"disclosure":("(?:[^"\\]|\\.)*+")}\Z', metadata)
+
+    label = rfc0021._disclosure(a_post(metadata=metadata, exchange_id="exch_1"))
+
+    assert label == (anywhere[1].decode() if anywhere is not None else "null")
 
 
 @PROPERTY
