@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.rigs.process import ADMIN_KEY
+from tests.rigs.process import ADMIN_KEY, KeptPort
 from tests.surface.cli.team_stage import PATIENCE
 from tests.surface.stage import Ran
 
@@ -106,6 +107,45 @@ def test_the_first_start_saves_the_key_and_does_not_print_it(home: Home) -> None
     )
     assert stat.S_IMODE(home.file.stat().st_mode) == 0o600
     assert stat.S_IMODE(home.file.parent.stat().st_mode) == 0o700
+
+
+EARLY = """\
+import parley
+
+@parley.Agent("early")
+class Early(parley.BaseAgent):
+    @parley.on_request
+    async def answer(self, message):
+        return {"answer": "here"}
+
+Early().run()
+"""
+
+
+@pytest.mark.slow
+def test_an_agent_that_starts_before_the_first_server_uses_the_key_that_is_saved_then(home: Home) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    kept = KeptPort(port)
+    agent = subprocess.Popen(
+        [sys.executable, "-c", EARLY],
+        env={**home.environment, "PARLEY_URL": f"http://127.0.0.1:{port}"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert agent.stderr is not None
+    try:
+        assert "early: waits for its server" in agent.stderr.readline()
+        with home.up("--port", str(port)):
+            assert agent.stderr.readline().startswith("parley: early at work on")
+            asked = home.run("ask", "early", "hi", "--agent", "boss", "--timeout", "60s")
+    finally:
+        agent.kill()
+        agent.communicate()
+        kept.close()
+
+    assert asked.out.splitlines()[1:] == ["answer: here"]
 
 
 @pytest.mark.slow

@@ -154,7 +154,7 @@ async def serve_crew(
         if not waiting and ready is not None:
             ready()
 
-    async with _open_workplaces(crew, address, key, client) as workplaces:
+    async with _open_workplaces(crew, address, key, client, stop) as workplaces:
         runtimes = [
             Runtime(member.plan, member.handlers, workplace) for member, workplace in zip(crew, workplaces, strict=True)
         ]
@@ -221,7 +221,7 @@ def _retrieve_error(task: asyncio.Future[None]) -> None:
 
 @asynccontextmanager
 async def _open_workplaces(
-    crew: Sequence[CrewMember], address: str, key: str, client: AsyncClient | None
+    crew: Sequence[CrewMember], address: str, key: str, client: AsyncClient | None, stop: asyncio.Event
 ) -> AsyncIterator[list[Workplace]]:
     """Open a workplace for each agent."""
     if client is None:
@@ -232,10 +232,10 @@ async def _open_workplaces(
         with open_workplaces(address, [member.plan for member in crew]) as mailboxes:
             yield list(mailboxes)
         return
+    from parley.sdk.agent.server.first_login import open_client
     from parley.sdk.agent.server.workplace import ServerWorkplace
-    from parley.sdk.client.client import AsyncClient
 
-    own = client or AsyncClient(address, key=key)
+    own = client or await open_client(address, key, [member.plan.name for member in crew], stop)
     try:
         yield [ServerWorkplace(own, member.plan, member.scope, titles=member.handlers.need_titles) for member in crew]
     finally:
