@@ -93,6 +93,21 @@ def test_all_at_once_can_be_taken_back_one_by_one(stage: Stage, repository: Path
     assert tree(repository) == before
 
 
+def test_several_are_set_up_checked_and_taken_back_in_one_command(stage: Stage, repository: Path) -> None:
+    before = tree(repository)
+
+    assert stage.run("setup", "gemini", "codex", "gemini", "--check").out.endswith(
+        "Run: parley setup gemini codex gemini\n"
+    )
+    assert stage.run("setup", "gemini", "codex", "--yes").code == 0
+    assert stage.run("setup", "gemini", "codex", "--check").code == 0
+    assert not (repository / ".claude" / "skills").exists()
+    assert stage.run("setup", "gemini", "codex", "--remove", "--yes").code == 0
+    assert tree(repository) == before
+    wrong = stage.run("setup", "gemini", "cloude")
+    assert (wrong.code, wrong.err) == (2, 'error: HARNESS cannot be "cloude" (did you mean claude?) [invalid]\n')
+
+
 def test_personal_files_are_not_offered_for_a_commit(stage: Stage, repository: Path) -> None:
     stage.run("setup", "codex", "--yes")
     stage.run("setup", "gemini", "--yes")

@@ -57,7 +57,7 @@ class SetupPlan(NamedTuple):
 
 def _add_setup(parser: argparse.ArgumentParser) -> None:
     names = f"{', '.join(HARNESSES)} (default: those that are installed)"
-    parser.add_argument("harness", nargs="?", default="", choices=["", *HARNESSES], metavar="HARNESS", help=names)
+    parser.add_argument("harness", nargs="*", choices=[[], *HARNESSES], metavar="HARNESS", help=names)
     parser.add_argument("--shared", action="store_true", help="write the files that a team commits")
     parser.add_argument(
         "--instructions",
@@ -89,7 +89,7 @@ def _setup(args: argparse.Namespace) -> int:
         raise Invalid("--check changes nothing", hint="leave --print out")
     if not args.remove:
         _check_project(settings_of(args))
-    harnesses = [args.harness] if args.harness else _installed()
+    harnesses = list(dict.fromkeys(args.harness)) or _installed()
     wanted = [file for harness in harnesses for file in _settings_files(harness, shared=args.shared)]
     record = SetupRecord(state_directory(), root)
     if args.remove:
@@ -298,7 +298,7 @@ def _report_check(args: argparse.Namespace, plan: SetupPlan, tools: str) -> int:
     if args.json:
         screen.json({"set_up": not missing and tools in ("", TOOLS_ADDED), "missing": missing, "tools": tools or None})
     elif missing:
-        screen.line(f"Not set up: {', '.join(missing)}. Run: parley setup{f' {args.harness}' if args.harness else ''}")
+        screen.line(f"Not set up: {', '.join(missing)}. Run: {' '.join(('parley setup', *args.harness))}")
     elif tools in ("", TOOLS_ADDED):
         screen.line("Set up.")
     else:
@@ -392,6 +392,7 @@ COMMANDS = {
         _setup,
         (
             "parley setup claude",
+            "parley setup claude codex",
             "parley setup codex --print",
             "parley setup --check",
             "parley setup claude --remove --print",

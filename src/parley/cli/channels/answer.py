@@ -40,11 +40,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_server_options(parser)
     parser.description = (
         f"{parser.description}.\n\n"
-        "Parts and progress reach whoever asked with `parley ask --stream` or `ask_stream`;\n"
-        "the first answer without them ends the request. With --error, `ask` fails with\n"
-        "the reason.\n\n"
-        "Exit code 4: the request is answered, withdrawn, expired or handed on already, or\n"
-        "takes no parts. Exit code 9: the answer is held for approval."
+        "Parts and progress reach whoever asked with `parley ask --stream`; the first\n"
+        "answer that is neither ends the request. With --error, `ask` fails with the\n"
+        "reason.\n\n"
+        "Exit code 4: the request is answered, withdrawn, expired or handed on already,\n"
+        "or takes no parts. Exit code 9: the answer is held for approval."
     )
 
 
