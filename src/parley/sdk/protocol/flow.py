@@ -264,6 +264,8 @@ def check_encrypted(place: Place, key: str, *, plain_http: bool) -> None:
 
 def header(name: str, value: str) -> str:
     """A value that is allowed in a header, or `Invalid`."""
+    if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # programs without a type checker
+        raise Invalid(f"{name} is a text, not {type(value).__name__}")
     if not value.isascii() or not value.isprintable() or value != value.strip():
         raise Invalid(f"{name} has characters that a header cannot have")
     return value

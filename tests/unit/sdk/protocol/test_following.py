@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count, islice
+from typing import cast
 
 import pytest
 
@@ -207,6 +208,8 @@ def test_until_it_was_open_once_what_the_server_refuses_is_raised() -> None:
 def test_a_place_that_cannot_be_in_a_header_is_refused() -> None:
     with pytest.raises(Invalid, match="last-event-id"):
         following("a\r\nb").request()
+    with pytest.raises(Invalid, match="last-event-id is a text, not int"):
+        following(cast("str", 7)).request()
 
 
 def test_a_server_that_is_known_to_be_there_is_waited_for_before_the_stream_was_open_once() -> None:
