@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.domain.channel.event import CHANNEL_MESSAGE
 from parley.domain.channel.feed import FeedItem
+from parley.domain.channel.post import Receipt
 from parley.domain.exchange.exchange import Exchange
 from parley.wire import rows
 
@@ -342,3 +343,9 @@ def _unanswered_values(tenant: str, low: int, query: UnansweredQuery) -> dict[st
         "since": query.since,
         "limit": query.limit,
     }
+
+
+def receipts_of(db: sqlite3.Connection, message_id: str) -> tuple[Receipt, ...]:
+    """Who has read a message, and when."""
+    query = "SELECT post_id, agent, read_at FROM receipt WHERE post_id = ? ORDER BY agent"
+    return tuple([Receipt(*row) for row in db.execute(query, (message_id,))])

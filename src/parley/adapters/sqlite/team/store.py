@@ -16,7 +16,6 @@ from parley.adapters.sqlite.team import reads as team_reads
 from parley.adapters.sqlite.team.cache import UNKNOWN, StoreCache
 from parley.adapters.sqlite.team.writer import SqliteWriter
 from parley.domain.channel.channel import Channel, Tally
-from parley.domain.channel.post import Post, Receipt
 from parley.domain.directory.callers import Saved
 from parley.domain.errors.errors import Forbidden, Unavailable
 from parley.domain.exchange.exchange import Exchange
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from parley.domain.audit.entry import AuditEntry
     from parley.domain.channel.event import Event
     from parley.domain.channel.feed import FeedItem
+    from parley.domain.channel.post import Post, Receipt
     from parley.domain.record import Record
     from parley.domain.store.changes import (
         AuditCount,
@@ -237,9 +237,7 @@ class SqliteTeamStore:
 
     async def receipts(self, tenant: str, message_id: str) -> tuple[Receipt, ...]:
         del tenant  # the caller has read the post of this tenant
-        query = "SELECT post_id, agent, read_at FROM receipt WHERE post_id = ? ORDER BY agent"
-        receipt_rows = await self._read(lambda db: db.execute(query, (message_id,)).fetchall())
-        return tuple([Receipt(*row) for row in receipt_rows])
+        return await self._read(lambda db: team_reads.receipts_of(db, message_id))
 
     async def page(self, tenant: str, query: Query) -> tuple[ReaderPost, ...]:
         low, _ = await self._range(tenant)
