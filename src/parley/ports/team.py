@@ -338,6 +338,10 @@ class Nodes(Condition, Protocol):
         """
         ...
 
+    async def list_nodes(self) -> tuple[Node, ...]:
+        """The nodes as they last said that they are; those that fell silent, too."""
+        ...
+
     async def leave(self, name: str) -> None:
         """This node stops: another has what it led at once, and nobody misses it."""
         ...

@@ -155,8 +155,11 @@ class PostgresNodes:
             standbys=standbys,
             replicas=tuple([Replica(*row) for row in await fetch("", _REPLICAS)]),
             row_security=bool(row_security),
-            nodes=tuple([_to_node(*row) for row in await fetch("", _NODES, _GONE_SECONDS)]),
+            nodes=await self.list_nodes(),
         )
+
+    async def list_nodes(self) -> tuple[Node, ...]:
+        return tuple([_to_node(*row) for row in await self._store.sessions.fetch("", _NODES, _GONE_SECONDS)])
 
     async def _log_concerns(self) -> None:
         """Say in the log, at the start, what a person should know before there is trouble."""

@@ -10,6 +10,7 @@ from parley.app.team.state.key_names import KeyNamesCache
 from parley.app.team.state.known_names import NameCache
 from parley.app.team.state.nodes import NodeState
 from parley.app.team.state.outside import AuditState, NoticeState, PolicyState
+from parley.app.team.state.presence import ConnectedAgents
 from parley.app.team.state.queues import Queues
 from parley.app.team.state.requests import RequestCache
 from parley.app.team.state.rules import GovernedTerms, RulesState
@@ -84,14 +85,14 @@ class Team:
         self.governed_decisions: DecisionCache[GovernedTerms] = DecisionCache(store.generation)
         self.key_names = KeyNamesCache(store, limits.keys_per_tenant)
         self.tail = Tail()
+        self.connected = ConnectedAgents(self.tail, clock)
         self.waits = Waits()
         self.queues = Queues(clock)
         self.sights = SightCache()
         self.names = NameCache(store)
         # Held while roles change and agents leave, so that they do not conflict with each other.
         self.roster = asyncio.Lock()
-        # When the sweep last dropped idempotency keys.
-        self.forgot_at = ""
+        self.forgot_at = ""  # when the sweep last dropped idempotency keys
         # When the sweep last looked for messages that could be delivered, and up to which address.
         self.stranded_at = self.stranded_after = ""
         self.began = clock.now().at

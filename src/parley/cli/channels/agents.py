@@ -159,7 +159,7 @@ def list_registered(args: argparse.Namespace) -> int:
     columns = (
         Column("AGENT", field_column("agent_id"), ALWAYS),
         Column("STATUS", lambda agent: "suspended" if is_suspended and is_suspended(agent) else _presence(agent), 8),
-        Column("LAST SEEN", age_column("last_heartbeat_at"), 7, usual=None),
+        Column("LAST SEEN", age_column("last_seen_at"), 7, usual=None),
         Column("ROLE", field_column("role_id"), 6),
         Column("ORG UNIT", field_column("org_unit"), 5, usual="default"),
         Column("FOR", field_column("user_id"), 4),
@@ -181,7 +181,9 @@ def _suspensions(connection: Connection) -> Callable[[Mapping[str, Any]], bool] 
 
 
 def _presence(agent: Mapping[str, Any]) -> str:
-    return safe(presence_of(agent["status"], agent["last_heartbeat_at"]))
+    # A server of before 0.7 knows heartbeats only.
+    last_seen = agent.get("last_seen_at", agent["last_heartbeat_at"])
+    return safe(presence_of(agent["status"], last_seen, online=agent.get("online", bool(last_seen))))
 
 
 def show_registered(args: argparse.Namespace) -> int:

@@ -53,6 +53,8 @@ class Node(NamedTuple):
     namesake: str = ""
     # What it did in the last minutes, the oldest step first.
     history: tuple[NodeSample, ...] = ()
+    # The agents with a stream on it, by tenant.
+    connected: dict[str, list[str]] = {}  # noqa: RUF012  # never changed
 
     @property
     def silent(self) -> bool:

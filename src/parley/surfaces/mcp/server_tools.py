@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     from parley.app.team.queues.claims import ClaimedItem
     from parley.app.team.team import Team
+    from parley.domain.agents.agent import AgentRecord
     from parley.domain.channel.post import Post
     from parley.domain.directory.callers import Caller
     from parley.domain.message.message import Body
@@ -250,8 +251,13 @@ class ServerTools:
         del arguments
         agent = self._caller.agent
         listed = agents.list_page(self._team, self._caller, AgentFilter(None, "", ""))
+        connected = await agents.find_connected(self._team, self._caller.tenant)
+
+        def presence(record: AgentRecord, status: AgentStatus) -> str:
+            return presence_of(status, connected.last_seen(record), online=connected.is_online(record, status))
+
         others = [
-            f"{other.record.id} ({presence_of(other.status, other.record.last_heartbeat_at)})"
+            f"{other.record.id} ({presence(*other)})"
             async for other in listed
             if other.record.id != agent and other.status is not AgentStatus.DEREGISTERED
         ]

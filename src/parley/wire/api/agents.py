@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct, json
 
@@ -151,10 +151,19 @@ def new_key_of(stored: StoredKey, secret: str) -> NewKey:
     return fill_record(NewKey, stored, kind=stored.key_kind, tenant_id=stored.owner, key=secret)
 
 
-def agent_of(stored: AgentRecord, status: AgentStatus, identity: Identity | None) -> AgentInfo:
+class Presence(NamedTuple):
+    """Whether an agent is there, when it was last seen, and how many requests wait for it."""
+
+    online: bool
+    last_seen_at: str
+    open_asks: int
+
+
+def agent_of(stored: AgentRecord, status: AgentStatus, identity: Identity | None, presence: Presence) -> AgentInfo:
     """An agent as the SDK reads it."""
     return fill_record(
         AgentInfo,
+        presence,
         stored,
         stored.attributes,
         agent_id=stored.id,

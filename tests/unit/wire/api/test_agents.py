@@ -15,10 +15,11 @@ from parley.wire.api import agents as registry
 NOW = "2026-03-13T14:30:00.000000+00:00"
 AGENT = AgentRecord(id="a", tenant_id="default", version=3, registered_at=NOW, capabilities=("x",), metadata={"k": 1})
 KEY = Key(id="key_1", tenant_id="", owner="acme", key_kind=KeyKind.AGENT, digest="d", agent_id="a", created_at=NOW)
+AWAY = registry.Presence(online=False, last_seen_at="", open_asks=0)
 
 
 def test_an_agent_without_an_identity_says_so_with_nulls() -> None:
-    shown = registry.agent_of(AGENT, AgentStatus.UNHEALTHY, None)
+    shown = registry.agent_of(AGENT, AgentStatus.UNHEALTHY, None, AWAY)
 
     assert (shown["agent_id"], shown["status"], shown["version"]) == ("a", "unhealthy", 3)
     assert shown["metadata"] == {"k": 1}
@@ -34,7 +35,7 @@ def test_an_agent_without_an_identity_says_so_with_nulls() -> None:
 def test_an_agent_with_an_identity_shows_it() -> None:
     identity = Identity(id="a", tenant_id="default", public_key="ed25519:A", did="did:key:z", registered_at=NOW)
 
-    shown = registry.agent_of(AGENT, AgentStatus.ACTIVE, identity)
+    shown = registry.agent_of(AGENT, AgentStatus.ACTIVE, identity, AWAY)
 
     assert (shown["public_key"], shown["did"], shown["key_algorithm"]) == ("ed25519:A", "did:key:z", "Ed25519")
     assert (shown["key_registered_at"], shown["key_expires_at"]) == (NOW, None)

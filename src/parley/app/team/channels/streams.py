@@ -110,6 +110,7 @@ async def follow(team: Team, caller: Caller, followed: Followed, after: int | No
     """
     listener = team.tail.listen(followed.topic(caller.tenant))
     rights, alarm = _Rights(team, caller, followed), _Alarm(listener)
+    team.connected.enter(caller)
     try:
         head = await team.store.head(caller.tenant)
         # A cursor from the future belongs to another store: from there on nothing would ever come.
@@ -139,6 +140,7 @@ async def follow(team: Team, caller: Caller, followed: Followed, after: int | No
                 spoke = _time()
     finally:
         alarm.cancel()
+        team.connected.leave(caller)
         team.tail.leave(listener)
 
 

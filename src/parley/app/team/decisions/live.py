@@ -110,6 +110,7 @@ async def follow(
 ) -> AsyncGenerator[LiveBatch | None]:
     """Batches of what is new; None when listening starts. Raises when a right is revoked or the key has ended."""
     listener = team.tail.listen(of_tenant(caller.tenant))
+    team.connected.enter(caller)
     try:
         end = await current_cursor(team, caller)
         # A cursor from the future belongs to another store: from there on nothing would ever come.
@@ -132,6 +133,7 @@ async def follow(
                 spoke = _time()
             await _wait(listener, spoke + PING_SECONDS - _time())
     finally:
+        team.connected.leave(caller)
         team.tail.leave(listener)
 
 

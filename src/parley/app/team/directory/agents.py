@@ -30,6 +30,7 @@ from parley.domain.times import from_stamp, stamp
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from parley.app.team.state.presence import Connected
     from parley.app.team.team import Team
     from parley.domain.agents.party import Attributes
     from parley.domain.directory.callers import Caller
@@ -54,6 +55,8 @@ class AgentFilter(NamedTuple):
     status: AgentStatus | None = None
     role_id: str = ""
     capability: str = ""
+    # Without any, all of them.
+    names: tuple[str, ...] = ()
 
 
 async def check_changes(team: Team, caller: Caller, agent_id: str) -> None:
@@ -222,17 +225,32 @@ async def list_page(team: Team, caller: Caller, wanted: AgentFilter) -> AsyncIte
         role = await team.store.get(Role, caller.tenant, wanted.role_id)
         holders = frozenset(holder.agent for holder in role.holders) if role else frozenset()
     viewers = await _viewers(team, caller)
+    async for record in _records(team, caller.tenant, wanted.names):
+        agent = _shown(team, caller, record, viewers)
+        if (
+            (wanted.status is None or agent.status is wanted.status)
+            and (holders is None or agent.record.id in holders)
+            and (not wanted.capability or wanted.capability in agent.record.capabilities)
+        ):
+            yield agent
+
+
+async def _records(team: Team, tenant: str, names: tuple[str, ...]) -> AsyncIterator[AgentRecord]:
+    """The agents with these names, or all of a tenant, by name."""
+    for name in sorted({*names}):
+        record = await team.store.get(AgentRecord, tenant, name)
+        if record is not None:
+            yield record
     after = ""
-    while page := await team.store.children(AgentRecord, caller.tenant, "", after=after, limit=_PAGE):
+    while not names and (page := await team.store.children(AgentRecord, tenant, "", after=after, limit=_PAGE)):
         after = page[-1].id
         for record in page:
-            agent = _shown(team, caller, record, viewers)
-            if (
-                (wanted.status is None or agent.status is wanted.status)
-                and (holders is None or agent.record.id in holders)
-                and (not wanted.capability or wanted.capability in agent.record.capabilities)
-            ):
-                yield agent
+            yield record
+
+
+async def find_connected(team: Team, tenant: str) -> Connected:
+    """Which agents of a tenant have a stream open, on any server."""
+    return team.connected.of_tenant(tenant, await team.nodes.connected_elsewhere(tenant))
 
 
 async def note_presence(team: Team, caller: Caller) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from parley.app.team.state.history import NodeHistory
@@ -10,6 +11,9 @@ from parley.domain.store.node import MOST_SKEW_SECONDS, Node, StoreReport
 
 if TYPE_CHECKING:
     from parley.ports.team import Condition, Nodes
+
+# How old an answer of the store about other nodes may be; they report every two seconds.
+_FRESH_SECONDS = 1.0
 
 
 class NodeState:
@@ -37,6 +41,9 @@ class NodeState:
         self.leaving = False
         # By how many seconds this node's clock is ahead of the store's.
         self.skew = 0.0
+        # Agents with a stream on other nodes, by tenant, and when they were asked for.
+        self._connected: dict[str, set[str]] = {}
+        self._connected_at = float("-inf")
         # What this node did in the last minutes.
         self.history = NodeHistory()
 
@@ -56,6 +63,22 @@ class NodeState:
         leads = self.nodes is None or (not self.out_of_time and await self.nodes.leads(job))
         (self.leading.add if leads else self.leading.discard)(job)
         return leads
+
+    async def connected_elsewhere(self, tenant: str) -> set[str]:
+        """The agents of a tenant with a stream on another node, as of a few seconds ago."""
+        if self.nodes is None:
+            return set()
+        now = asyncio.get_running_loop().time()
+        if now - self._connected_at > _FRESH_SECONDS:
+            self._connected_at = now
+            connected: dict[str, set[str]] = {}
+            for node in await self.nodes.list_nodes():
+                if node.name == self.name or node.silent:
+                    continue
+                for owner, agents in node.connected.items():
+                    connected.setdefault(owner, set()).update(agents)
+            self._connected = connected
+        return self._connected.get(tenant, set())
 
     async def leave(self) -> None:
         """Give up what this node does for the others."""

@@ -117,6 +117,12 @@ class Tail:
         if kind == "agent":
             _discard(self._agents, tenant, listener)
 
+    def note_agent(self, tenant: str, agent: str) -> None:
+        """Tell the listeners of a tenant that an agent has come or gone."""
+        for listener in self._listeners.get(of_tenant(tenant), ()):
+            listener.note_agent(agent)
+            listener.event.set()
+
     def publish(self, tenant: str, committed: Committed) -> None:
         """Queue the items of a commit for their listeners, and wake those whose rights may have changed."""
         for record in committed.puts:

@@ -106,7 +106,8 @@ async def heartbeat(team: Team, uptime: float = 0.0) -> None:
     try:
         sent_at = team.now()
         here = team.nodes.node(uptime, len(team.tail), team.clock.now().step)
-        there = await nodes.heartbeat(here._replace(history=team.nodes.history.samples(sent_at)))
+        history, connected = team.nodes.history.samples(sent_at), team.connected.here()
+        there = await nodes.heartbeat(here._replace(history=history, connected=connected))
     except ParleyError as error:
         _log.debug("this node could not say how it is", extra={"action": "beat", "code": error.code})
         return

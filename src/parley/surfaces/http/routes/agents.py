@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from parley.app.team.channels import requests
 from parley.app.team.directory import agents
 from parley.app.team.directory import identity as identities
 from parley.app.team.directory.agents import AgentFilter
@@ -15,19 +16,34 @@ from parley.domain.times import from_stamp, stamp
 from parley.surfaces.http.listing import encoded, json_list
 from parley.surfaces.http.route import EVERYBODY, READ_BY_ALL, Call, Param, Route, etag, json
 from parley.wire.api import agents as registry
-from parley.wire.api.agents import AgentIn, AgentStatusIn, HeartbeatIn
+from parley.wire.api.agents import AgentIn, AgentStatusIn, HeartbeatIn, Presence
 from parley.wire.api.records.directory import AgentInfo, Heartbeat
 from parley.wire.api.records.record import fill_record
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     from parley.app.team.directory.agents import AgentWithStatus
+    from parley.app.team.state.presence import Connected
     from parley.domain.agents.agent import AgentRecord
     from parley.surfaces.http.http1.message import Response
 
 
 async def _response(call: Call, agent: AgentWithStatus) -> Response:
+    return json(200, await document_of(call, agent), etag(agent.record.version))
+
+
+async def document_of(call: Call, agent: AgentWithStatus) -> AgentInfo:
+    """One agent, as the caller sees it."""
     identity = await identities.find(call.team, call.caller.tenant, agent.record.id)
-    return json(200, registry.agent_of(agent.record, agent.status, identity), etag(agent.record.version))
+    connected = await agents.find_connected(call.team, call.caller.tenant)
+    asks = await requests.open_by_agent(call.team, call.caller, agent.record.id)
+    return registry.agent_of(agent.record, agent.status, identity, _presence(agent, connected, asks))
+
+
+def _presence(agent: AgentWithStatus, connected: Connected, asks: Counter[str]) -> Presence:
+    record, status = agent
+    return Presence(connected.is_online(record, status), connected.last_seen(record), asks[record.id])
 
 
 async def register(call: Call) -> Response:
@@ -56,16 +72,20 @@ async def get(call: Call) -> Response:
 
 
 async def list_page(call: Call) -> Response:
-    wanted = AgentFilter(
-        _status(call.query.get("status", "")), call.query.get("role_id", ""), call.query.get("capability", "")
-    )
-    known_identities = await identities.all_of(call.team, call.caller.tenant)
-    return await json_list(
-        encoded(
-            agents.list_page(call.team, call.caller, wanted),
-            lambda agent: registry.agent_of(agent.record, agent.status, known_identities.get(agent.record.id)),
-        )
-    )
+    query = call.query
+    names = tuple([name for name in query.get("names", "").split(",") if name])
+    if len(names) > _NAMES_MAX:
+        raise Invalid.because([Problem("too_many", "names", f"at most {_NAMES_MAX} names")])
+    wanted = AgentFilter(_status(query.get("status", "")), query.get("role_id", ""), query.get("capability", ""), names)
+    by_name = await identities.all_of(call.team, call.caller.tenant)
+    connected = await agents.find_connected(call.team, call.caller.tenant)
+    asks = await requests.open_by_agent(call.team, call.caller)
+
+    def document(agent: AgentWithStatus) -> AgentInfo:
+        presence = _presence(agent, connected, asks)
+        return registry.agent_of(agent.record, agent.status, by_name.get(agent.record.id), presence)
+
+    return await json_list(encoded(agents.list_page(call.team, call.caller, wanted), document))
 
 
 def _status(text: str) -> AgentStatus | None:
@@ -112,10 +132,12 @@ async def _register_again(call: Call, agent_id: str) -> Response:
 
 
 _TAG = "agents"
+_NAMES_MAX = 100
 _FILTERS = (
     Param("status", "Only agents with this status.", choices=tuple(status.value for status in AgentStatus)),
     Param("role_id", "Only agents that hold this role."),
     Param("capability", "Only agents with this capability."),
+    Param("names", f"Only agents with these names, separated by commas; at most {_NAMES_MAX}."),
 )
 ROUTES = (
     Route(

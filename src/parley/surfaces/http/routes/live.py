@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from parley.app.team.decisions import approvals, live
 from parley.app.team.decisions.live import LiveCursor, LiveTopics
-from parley.app.team.directory import identity as identities
 from parley.domain.errors.errors import Invalid, NotFound, Problem, Unavailable
 from parley.domain.errors.rules import Suspended
 from parley.domain.errors.team import NotMember, ScopeRequired, Unauthorized
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, encode
+from parley.surfaces.http.routes.agents import document_of
 from parley.surfaces.http.routes.streams import CURSOR, LOST, QUERY, REVOKED, event_frame, line_name, name_and_data
-from parley.wire.api.agents import agent_of
 from parley.wire.api.approvals import approval_summary, exchange_of, suspension_of
 from parley.wire.api.audit import entry_of
 
@@ -101,8 +100,7 @@ class LiveStream:
             frames.append(event_frame(here, "approval", encode(approval_summary(approval, standing, stale=stale))))
         frames += [event_frame(here, "exchange", encode(exchange_of(exchange))) for exchange in batch.exchanges]
         for agent in batch.agents:
-            identity = await identities.find(call.team, call.caller.tenant, agent.record.id)
-            frames.append(event_frame(here, "agent", encode(agent_of(agent.record, agent.status, identity))))
+            frames.append(event_frame(here, "agent", encode(await document_of(call, agent))))
         if batch.suspensions is not None:
             frames.append(
                 event_frame(

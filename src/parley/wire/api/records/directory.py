@@ -1,6 +1,9 @@
 """Agents, keys, roles, identities, bookmarks and the server in API responses."""
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 from parley.wire.api.records.record import Mapping, Record, Timestamp, repr_without
 
@@ -146,16 +149,25 @@ class AgentInfo(Record, frozen=True, kw_only=True):
     can_auto_respond: bool
     supported_exchange_types: list[str]
     max_rounds_accepted: int | None = None
+    online: Annotated[bool, Meta(description="It has a stream open on any server, or heartbeats in time.")] = False
+    last_seen_at: Annotated[
+        Timestamp | None,
+        Meta(description="Now while a stream is open; else its last heartbeat, or when its last stream here ended."),
+    ] = None
+    open_asks: Annotated[int, Meta(description="Requests that wait for its answer, of those that you may see.")] = 0
 
     @property
     def presence(self) -> str:
         """Whether it is there: "online", "stopping", "away" (silent for a while), "offline", "left", or "never seen".
 
-        `last_heartbeat_at` is when it was last seen.
+        `last_seen_at` is when it was last seen.
         """
         from parley.domain.agents.presence import presence_of
 
-        return presence_of(self.status, self.last_heartbeat_at)
+        # A server of before 0.7 does not say whether it is online.
+        last_seen = self.last_seen_at or self.last_heartbeat_at
+        online = self.online or (self.status == "active" and last_seen is not None and self.last_seen_at is None)
+        return presence_of(self.status, last_seen, online=online)
 
 
 class Heartbeat(Record, frozen=True, kw_only=True):

@@ -88,6 +88,9 @@ class Others:
 
     async def leave(self, name: str) -> None: ...
 
+    async def list_nodes(self) -> tuple[Node, ...]:
+        return ()
+
     async def report(self) -> StoreReport:
         return StoreReport("none")
 
