@@ -86,7 +86,7 @@ __all__ = [
 ]
 
 # A test that waits longer than this waits for ever.
-PATIENCE = 60.0
+PATIENCE = 180.0
 # A stream says that it is there every 15 s, and looks whether it still may. What comes sooner, came at once.
 AT_ONCE = 10.0
 _EAGER_TURNS = 200

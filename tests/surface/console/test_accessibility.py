@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from parley.surfaces.console.routes import ROUTES, find_route
-from tests.conformance.ocip.governed import admin_of, held, pair, person
+from tests.conformance.ocip.governed import MESSAGES, admin_of, held, pair, person
 from tests.rigs.axe import findings
 from tests.rigs.browser import Page, a_browser, needs_browser
 from tests.rigs.fake_outbound import FakeOutbound
@@ -56,6 +56,8 @@ async def test_every_page_is_reached_by_links_and_axe_finds_nothing(server: Live
     await held(alice, "bob", "We promise <b>ag\u200bree</b> it.")
     server.rig.team.outbound = FakeOutbound()
     await alice.post("/subscriptions", {"webhook_url": "https://hooks.example/"})
+    asked = {"message_type": "request", "to": "bob", "payload": {"text": "Is it done?", "ticket": 7}}
+    await alice.post(MESSAGES, {**asked, "metadata": {"conversation_id": "conv-7"}})
     address = f"http://127.0.0.1:{server.listener.port}"
     views = ALL_VIEWS if os.environ.get("PARLEY_FAULT") == "full" else VIEWS
 

@@ -40,7 +40,7 @@ def frame_page(page: Page, entries: Html, shortcuts: list[tuple[str, str]], read
             reader,
         ),
         h("main", page.content, id="content", tabindex="-1", data_topics=page.topics or None,
-          data_every=page.every or None),
+          data_every=page.every or None, data_seat=page.seat or None),
         _key_table(shortcuts),
         head=_head(),
     )  # fmt: skip

@@ -12,9 +12,11 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from parley.surfaces.console.pages import approvals
+from parley.surfaces.console.timeline import message_row, receiver_of
 from parley.surfaces.console.visit import ApiRefused
 
 if TYPE_CHECKING:
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 STREAMS_MAX = 4
 # Every page shows how many approvals wait.
 _TOPICS = "approvals"
+_MESSAGE = "channel_message"
+# Messages that are read at once when a stream begins, and how often.
+_MISSED = 500
+_MISSED_PAGES = 20
 _CHANGED = b"event: changed\ndata: {}"
 _RETRY = b"retry: 5000\n\n"
 # How long a stream that ends at once waits for what there is.
@@ -74,7 +80,7 @@ class LiveRows:
         if not self._begun:
             # The page was rendered before the stream began: what came between is in the queue of now.
             self._begun = True
-            return await self._queue()
+            return await self._queue() + await self._missed()
         if self._is_counted:
             return await self._rendered(await anext(self._source))
         self._ended = True
@@ -89,7 +95,13 @@ class LiveRows:
         """A piece of the API's stream, with rows in place of documents. Its ids stay, so it can be resumed."""
         frames = [frame for frame in piece.split(b"\n\n") if frame]
         count = await self._count() if any(_name_of(frame) == "approval" for frame in frames) else 0
-        return b"".join([_frame(self._visit, frame, count) + b"\n\n" for frame in _without_repeats(frames)])
+        pieces: list[bytes] = []
+        for is_message, group in groupby(_without_repeats(frames), _is_message):
+            if is_message:
+                pieces.append(_messages(self._visit, list(group)))
+            else:
+                pieces += [_frame(self._visit, frame, count) for frame in group]
+        return b"".join([piece + b"\n\n" for piece in pieces])
 
     async def _queue(self) -> bytes:
         try:
@@ -99,6 +111,29 @@ class LiveRows:
         rows = [_document(self._visit, summary) for summary in summaries]
         document = {"count": await self._count(), "rows": rows, "whole": len(rows) < approvals.PAGE}
         return b"event: queue\ndata: " + json.dumps(document).encode() + b"\n\n"
+
+    async def _missed(self) -> bytes:
+        """What was said in the channel of a page between rendering it and following it. The stream has begun already,
+        so a message may come twice: the script knows them by their numbers.
+        """
+        query = self._visit.query
+        channels = [topic for topic in query.get("topics", "").split(",") if topic.startswith("channel:")]
+        since = query.get("since", "")
+        if not since or len(channels) != 1 or _cursor_of(self._visit):
+            return b""
+        pieces: list[bytes] = []
+        steps = ("channels", channels[0].removeprefix("channel:"), "messages")
+        for _ in range(_MISSED_PAGES):
+            try:
+                messages = await self._visit.get(*steps, since=since, limit=_MISSED, seat=query.get("seat"))
+            except ApiRefused:
+                break
+            if messages:
+                since = str(messages[-1]["seq"])
+                pieces.append(_message_rows(self._visit, messages) + b"\n\n")
+            if len(messages) < _MISSED:
+                break
+        return b"".join(pieces)
 
     async def _count(self) -> int:
         try:
@@ -119,9 +154,12 @@ class LiveRows:
 
 async def open_stream(visit: Visit) -> AsyncIterator[bytes]:
     """The live stream of the API, from where this page was rendered or the last event that it got."""
-    cursor = visit.request.header(b"last-event-id") or visit.query.get("after", "")
     topics = ",".join([topic for topic in (_TOPICS, visit.query.get("topics", "")) if topic])
-    return await visit.follow("live", topics=topics, last_event_id=cursor)
+    return await visit.follow("live", topics=topics, last_event_id=_cursor_of(visit), seat=visit.query.get("seat", ""))
+
+
+def _cursor_of(visit: Visit) -> str:
+    return visit.request.header(b"last-event-id") or visit.query.get("after", "")
 
 
 def _name_of(frame: bytes) -> str:
@@ -163,6 +201,34 @@ def _line(visit: Visit, name: str, line: bytes, count: int) -> bytes:
     return b"data: " + json.dumps(document).encode()
 
 
+def _is_message(frame: bytes) -> bool:
+    return _name_of(frame) == _MESSAGE
+
+
+def _messages(visit: Visit, frames: list[bytes]) -> bytes:
+    """Messages that came together, as one event: the script puts them into the page together."""
+    lines = [line for frame in frames for line in frame.split(b"\n")]
+    messages = [json.loads(line.removeprefix(b"data: ")) for line in lines if line.startswith(b"data: ")]
+    last_id = [line for line in lines if line.startswith(b"id: ")][-1]
+    return last_id + b"\n" + _message_rows(visit, messages)
+
+
+def _message_rows(visit: Visit, messages: list[Document]) -> bytes:
+    rows = [message_row(visit, message, visit.query.get("seat", ""), waits_for=_asked(message)) for message in messages]
+    document = {
+        "rows": "".join(rows),
+        "count": len(rows),
+        "last": messages[-1]["seq"],
+        "asks": any(message["message_type"] != "notify" for message in messages),
+    }
+    return b"event: messages\ndata: " + json.dumps(document).encode()
+
+
+def _asked(message: Document) -> str:
+    """Who has not answered a message that was just sent."""
+    return receiver_of(message) if message["message_type"] == "request" else ""
+
+
 def _document(visit: Visit, summary: Document) -> Document:
     return {"id": summary["id"], "status": summary["status"], "row": approvals.queue_row(visit, summary)}
 
@@ -170,4 +236,4 @@ def _document(visit: Visit, summary: Document) -> Document:
 # By the name of an event: what the script gets in place of its document.
 _ROWS: dict[str, Callable[[Visit, Document], Document]] = {"approval": _document}
 # What the stream says of itself.
-_PASSED_ON = ("revoked",)
+_PASSED_ON = ("revoked", _MESSAGE)

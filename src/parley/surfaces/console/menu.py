@@ -38,6 +38,13 @@ MENU: Groups = (
         ),
     ),
     (
+        "Watch",
+        (
+            MenuEntry("Channels", "channels", "c", NOT_AUDITORS),
+            MenuEntry("Agents", "agents", "e"),
+        ),
+    ),
+    (
         "Govern",
         (
             MenuEntry("Exchanges", "exchanges", "x"),

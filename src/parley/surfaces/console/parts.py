@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from parley.surfaces.console.html import Child, Html
-    from parley.surfaces.console.visit import Visit
+    from parley.surfaces.console.visit import Document, Visit
 
 _HUES = 10
 
@@ -53,6 +53,17 @@ def duration(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
     return f"{int(seconds)} s"
+
+
+def presence(agent: Document, now: datetime) -> Html:
+    """Whether an agent is there: a filled dot, or a hollow one and when it was last seen."""
+    if agent["online"]:
+        return h("span", "online", class_="presence on")
+    if agent["status"] == "deregistered":
+        return h("span", "left", class_="presence")
+    if not agent["last_seen_at"]:
+        return h("span", "never seen", class_="presence")
+    return h("span", "seen ", moment(agent["last_seen_at"], now), class_="presence")
 
 
 def note(kind: str, *content: Child, role: str | None = None) -> Html:

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from parley.surfaces.console.html import address
 from parley.surfaces.console.menu import AUDITOR
 from parley.surfaces.console.pages import (
+    agents,
     approvals,
     audit,
+    channels,
     exchanges,
     policies,
     policy_trials,
     servers,
     sessions,
     suspend,
+    threads,
     webhooks,
 )
 from parley.surfaces.console.visit import Page, Redirect
@@ -57,6 +60,12 @@ ROUTES: tuple[PageRoute, ...] = (
     PageRoute(("servers",), servers.list_page),
     PageRoute(("webhooks",), webhooks.list_page),
     PageRoute(("webhooks", "*"), webhooks.detail_page, webhooks.change),
+    PageRoute(("channels",), channels.list_page),
+    PageRoute(("channels", "*"), channels.detail_page),
+    PageRoute(("channels", "*", "messages", "*"), channels.message_page),
+    PageRoute(("threads", "*"), threads.detail_page),
+    PageRoute(("agents",), agents.list_page),
+    PageRoute(("agents", "*"), agents.detail_page),
     PageRoute(("sessions",), sessions.list_page, sessions.end),
 )
 

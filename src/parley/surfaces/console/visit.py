@@ -43,6 +43,8 @@ class Page(NamedTuple):
     status: int = 200
     topics: str = ""
     every: int = 0
+    # The agent through whose eyes the live stream is read.
+    seat: str = ""
 
 
 class Redirect(NamedTuple):

@@ -138,7 +138,8 @@ class Api:
         began = self._monotonic()
         call = Call(self._team, operation, _NOBODY, params or {})
         try:
-            call.caller = await self._authenticator.admit_session(route, session, "", operation.peer)
+            agent = _seat(operation, "") if operation.method == "GET" and "seat=" in operation.query else ""
+            call.caller = await self._authenticator.admit_session(route, session, agent, operation.peer)
         except ParleyError as error:
             return await self._refuse(route, call, began, error)
         return await self._answer(route, call, began)

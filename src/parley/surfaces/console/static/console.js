@@ -86,10 +86,10 @@ if (off) {
 }
 /** @param {number} step */
 const move = (step) => {
-  const rows = [...document.querySelectorAll(".rows a")];
-  const at = rows.findIndex((row) => row === document.activeElement);
-  const next = rows[at < 0 ? (step > 0 ? 0 : rows.length - 1) : at + step];
-  if (next instanceof HTMLElement) next.focus();
+  const rows = [...document.querySelectorAll(".rows > :has(a)")];
+  const at = rows.findIndex((row) => row.contains(document.activeElement));
+  const link = rows[at < 0 ? (step > 0 ? 0 : rows.length - 1) : at + step]?.querySelector("a");
+  link?.focus();
 };
 let afterG = false;
 addEventListener("keydown", (event) => {
@@ -241,7 +241,7 @@ const refresh = async () => {
   isRefreshing = true;
   while (isChanged) {
     isChanged = false;
-    const answer = await fetch(location.href, { redirect: "manual" }).catch(() => null);
+    const answer = await fetch(location.href, { redirect: "manual", headers: { "x-fresh": "1" } }).catch(() => null);
     if (answer?.type === "opaqueredirect") location.reload();
     if (answer?.ok) takeParts(await answer.text());
     await new Promise((done) => setTimeout(done, REFRESH_MILLISECONDS));
@@ -250,14 +250,87 @@ const refresh = async () => {
 };
 freshButton?.addEventListener("click", showParts);
 
+// ---------------------------------------------------------------- timeline
+// Rows wait for the next frame: one parse, one insertion and one cut for all of them. While the reader is not at the end
+// they wait until the reader is, so nothing moves under their eyes. What scrolls grows from its end, without any scrolling.
+const ROWS_MAX = 500;
+const timeline = find("#timeline[data-last]", HTMLElement);
+const scroller = find("#log", HTMLElement);
+const behind = find("#behind", HTMLButtonElement);
+/** @typedef {{rows: string, count: number, last: number, asks: boolean}} Messages */
+/** @type {Messages[]} */
+let held = [];
+let isAtEnd = true;
+let isDue = false;
+let skipped = 0;
+const countHeld = () => held.reduce((sum, batch) => sum + batch.count, 0);
+/** @param {number} count */
+const skip = (count) => {
+  const gap = find("#skipped", HTMLElement);
+  const link = gap?.querySelector("a");
+  if (!gap || !link || !timeline) return;
+  if (!skipped) link.href = `?${new URLSearchParams({ since: timeline.dataset.last ?? "", seat: content?.dataset.seat ?? "" })}`;
+  skipped += count;
+  gap.hidden = false;
+  gap.firstChild.textContent = `${skipped.toLocaleString("en")} messages went by faster than they can be read: `;
+};
+const showMessages = () => {
+  isDue = false;
+  if (!timeline || !held.length) return;
+  if (behind) { behind.hidden = isAtEnd; behind.textContent = `↓ ${countHeld()} new`; }
+  if (!isAtEnd) return;
+  const rows = document.createDocumentFragment();
+  for (const batch of held) rows.append(parsed(batch.rows));
+  const last = Number(timeline.dataset.last);
+  timeline.dataset.last = String(Math.max(last, held[held.length - 1].last));
+  held = [];
+  const areFew = rows.childElementCount <= 20;
+  for (const row of [...rows.children]) {
+    if (!(row instanceof HTMLElement)) continue;
+    if (areFew) row.classList.add("arrived");
+    if (Number(row.dataset.seq) <= last) row.remove();
+    else if (row.dataset.answers) (rows.getElementById(`m-${row.dataset.answers}`) ?? document.getElementById(`m-${row.dataset.answers}`))?.querySelector(".waits")?.remove();
+  }
+  const over = timeline.childElementCount + rows.childElementCount - ROWS_MAX;
+  timeline.append(rows);
+  find("#nothing", HTMLElement)?.remove();
+  if (over <= 0) return;
+  const cut = document.createRange();
+  cut.setStart(timeline, 0);
+  cut.setEndBefore(timeline.children[over]);
+  cut.deleteContents();
+  const older = find("#older", HTMLAnchorElement);
+  const first = timeline.firstElementChild;
+  if (older?.parentElement && first instanceof HTMLElement) {
+    older.parentElement.hidden = false;
+    older.href = `?${new URLSearchParams({ before: first.dataset.seq ?? "", seat: content?.dataset.seat ?? "" })}`;
+  }
+};
+const plan = () => { if (!isDue) { isDue = true; requestAnimationFrame(showMessages); } };
+/** @param {Messages} batch */
+const takeMessages = (batch) => {
+  // On a page of several channels its fresh parts have what was said.
+  if (batch.asks || !timeline) refresh();
+  if (!timeline || batch.last <= Number(timeline.dataset.last)) return;
+  held.push(batch);
+  for (let count = countHeld(); count - held[0].count >= ROWS_MAX; count = countHeld()) skip(held.shift()?.count ?? 0);
+  plan();
+};
+const end = find("#end", HTMLElement);
+if (timeline && scroller && end) {
+  new IntersectionObserver((entries) => { isAtEnd = entries[entries.length - 1].isIntersecting; plan(); }, { root: scroller }).observe(end);
+  behind?.addEventListener("click", () => { scroller.scrollTop = 0; scroller.focus(); });
+}
+
 let lastId = "";
 /** @type {EventSource | null} */
 let source = null;
 const open = () => {
   setLive("connecting");
-  source = new EventSource(`/console/live?${new URLSearchParams({ topics: content?.dataset.topics ?? "", after: lastId })}`);
+  source = new EventSource(`/console/live?${new URLSearchParams({ topics: content?.dataset.topics ?? "", after: lastId, seat: content?.dataset.seat ?? "", since: timeline?.dataset.last ?? "" })}`);
   // What came between rendering the page and following it.
   source.onopen = () => { setLive("live"); if (content?.dataset.topics) refresh(); };
+  source.addEventListener("messages", (event) => { if (event.lastEventId) lastId = event.lastEventId; takeMessages(JSON.parse(event.data)); });
   source.addEventListener("changed", (event) => { if (event.lastEventId) lastId = event.lastEventId; refresh(); });
   source.onerror = () => {
     setLive("lost");

@@ -1,0 +1,133 @@
+"""Channels, conversations and agents of the console, as a browser without script shows them."""
+
+from __future__ import annotations
+
+from parley.domain.directory.callers import KeyKind
+from tests.conformance.ocip.governed import MESSAGES, admin_of, held, pair, person
+from tests.rigs.team import CHANNEL, LiveServer, with_server
+from tests.rigs.visitor import Visitor, text_of
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> ag\u200bree \u202eevil"
+PATH = f"/console/channels/{CHANNEL}"
+
+
+async def signed_in(server: LiveServer, user: str = "") -> Visitor:
+    """A person, or the admin."""
+    visitor = Visitor(server)
+    if user:
+        await person(server, user)
+        secret = server.rig.secrets[f"key_default_human_{user}"]
+    else:
+        await admin_of(server)
+        secret = await server.rig.key("", KeyKind.ADMIN)
+    assert (await visitor.sign_in(secret)).status == 303
+    return visitor
+
+
+@with_server
+async def test_a_person_follows_its_agents_without_script(server: LiveServer) -> None:
+    alice, bob = await pair(server)
+    asked = (
+        await alice.post(MESSAGES, {"message_type": "request", "to": "bob", "payload": {"text": "Is it done?"}})
+    ).json
+    visitor = await signed_in(server, "ann")
+
+    listed = await visitor.open("/console/channels")
+    waits = await visitor.open(PATH)
+    await bob.post(f"{MESSAGES}/{asked['id']}/reply", {"payload": {"status": "ok", "shard": {"number": 4}}})
+    answered = await visitor.open(PATH)
+    message = await visitor.open(f"{PATH}/messages/{asked['id']}")
+    foreign = await (await signed_in(server, "eve")).open(PATH)
+
+    assert f"# {CHANNEL} A alice : Is it done?" in text_of(listed)
+    assert f'href="{PATH}?seat=alice"' in listed.body.decode()
+    assert "1 request waits for an answer" in text_of(waits)
+    assert "waits for bob" in text_of(waits)
+    assert "as alice sees it" in text_of(waits)
+    assert "waits" not in text_of(answered)
+    assert "status ok shard number 4" in text_of(answered)
+    assert "Request answered" in text_of(message)
+    # What was said to one agent is for nobody else's person.
+    assert "Is it done?" not in text_of(foreign)
+
+
+@with_server
+async def test_bodies_stay_text_and_long_ones_are_a_page_of_their_own(server: LiveServer) -> None:
+    alice, _ = await pair(server)
+    await alice.post(MESSAGES, {"payload": {"text": HOSTILE, HOSTILE: [HOSTILE]}, "metadata": {"note": HOSTILE}})
+    long = (await alice.post(MESSAGES, {"payload": {"text": "x" * 64_000 + " the end"}})).json
+    visitor = await signed_in(server)
+
+    page = await visitor.open(PATH)
+    whole = await visitor.open(f"{PATH}/messages/{long['id']}")
+
+    html = page.body.decode()
+    assert "<script>alert" not in html
+    assert "<img src=x" not in html
+    assert "\u202e" not in html
+    assert '<span class="hid" title="zero width space">U+200B</span>' in html
+    assert "Show the whole message (64,008 characters)" in text_of(page)
+    assert len(html) < 40_000
+    assert "x" * 64_000 + " the end</div>" in whole.body.decode()
+
+
+@with_server
+async def test_older_messages_and_those_after_one_are_pages_with_addresses(server: LiveServer) -> None:
+    alice, _ = await pair(server)
+    for first in (0, 100):
+        await alice.post(
+            f"/channels/{CHANNEL}/batch",
+            {"messages": [{"sender": "alice", "payload": {"text": f"say-{n}"}} for n in range(first, first + 75)]},
+        )
+    visitor = await signed_in(server)
+
+    newest = await visitor.open(PATH)
+    older = await visitor.open(f"{PATH}?before=51")
+    after = await visitor.open(f"{PATH}?since=148")
+
+    assert 'href="/console/channels/chan_1?before=51"' in newest.body.decode()
+    assert ("say-174" in text_of(newest), "say-49 " in text_of(newest)) == (True, False)
+    assert ("say-49 " in text_of(older), "say-50 " in text_of(older)) == (True, False)
+    assert [word for word in text_of(after).split() if word.startswith("say-")] == ["say-173", "say-174"]
+    # What is said now does not belong at the end of an older page.
+    assert "data-last" in newest.body.decode()
+    assert "data-last" not in older.body.decode() + after.body.decode()
+
+
+@with_server
+async def test_a_conversation_is_shown_across_channels(server: LiveServer) -> None:
+    alice, _ = await pair(server)
+    await server.rig.channel("chan_2", label="other-room")
+    for channel in (CHANNEL, "chan_2"):
+        body = {"payload": {"text": f"in {channel}"}, "metadata": {"conversation_id": "conv-7"}}
+        await alice.post(f"/channels/{channel}/messages", body)
+    visitor = await signed_in(server, "ann")
+
+    channel_page = await visitor.open(PATH)
+    thread = await visitor.open("/console/threads/conv-7")
+
+    assert 'href="/console/threads/conv-7?seat=alice"' in channel_page.body.decode()
+    assert "2 messages in 2 channels" in text_of(thread)
+    assert "# other-room" in text_of(thread)
+
+
+@with_server
+async def test_an_agent_is_green_only_while_it_is_there(server: LiveServer) -> None:
+    alice, bob = await pair(server)
+    await held(alice, "bob")
+    await alice.post(MESSAGES, {"message_type": "request", "to": "bob", "payload": {"text": "Is it done?"}})
+    visitor = await signed_in(server)
+
+    before = await visitor.open("/console/agents")
+    async with bob.events("/agents/bob/subscribe"):
+        during = await visitor.open("/console/agents")
+        own = await visitor.open("/console/agents/bob")
+    after = await visitor.open("/console/agents/bob")
+
+    assert ("0 of 2 online" in text_of(before), "never seen" in text_of(before)) == (True, True)
+    assert ("1 of 2 online" in text_of(during), 'class="presence on"' in during.body.decode()) == (True, True)
+    assert "Last seen now Acts for B ben Org unit engineering" in text_of(own)
+    assert "Requests that wait for it 1" in text_of(own)
+    assert "enabled true enterprise/default" in text_of(own)
+    assert "/console/suspend?what=agent&amp;name=bob" in own.body.decode()
+    assert 'class="presence on"' not in after.body.decode()
