@@ -271,6 +271,15 @@ async def thread(kernel: Kernel, ref: str) -> list[FoundMessage]:
     return oldest_first(members.values())
 
 
+async def load_thread(kernel: Kernel, files: Iterable[tuple[str, Item]], conversation: str) -> list[FoundMessage]:
+    """The messages of these files, and what the ledger remembers of their conversation, oldest first."""
+    store = kernel.store_if_any
+    messages = await store.conversation(conversation) if store is not None else ()
+    members = {(match.message.id, match.digest): match for match in map(_from_ledger, messages)}
+    members |= {(match.message.id, match.digest): match for match in await load_files(kernel, files)}
+    return oldest_first(members.values())
+
+
 def oldest_first(matches: Iterable[FoundMessage]) -> list[FoundMessage]:
     """By time, but no answer before what it answers: clocks differ, and one second holds many messages."""
     listed = list(matches)

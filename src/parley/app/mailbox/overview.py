@@ -5,7 +5,7 @@ What was read of the files stays in memory; a ledger is opened for each look, re
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.mailbox import answers, find, read, reviews
@@ -14,7 +14,7 @@ from parley.domain.errors.errors import NotFound, ParleyError, UnknownAgent, Unk
 from parley.domain.message.message import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
 
     from parley.app.mailbox.kernel import Kernel
     from parley.domain.mailbox.listing import FoundMessage, Item, RefusedFile
@@ -181,11 +181,42 @@ def review(project: ProjectReader, ref: str) -> Review | None:
                 views.append((reader.agent, drive(reviews.get(kernel, ref))))
         except ParleyError:
             continue  # this mailbox knows nothing of it
+    return _chosen(views)
+
+
+def _chosen(views: list[tuple[str, Review]]) -> Review | None:
     for _, view in views:
         if view.closure is not None:
             return view
     by_author = [view for agent, view in views if view.author == agent]
     return next((view for view in [*by_author, *(view for _, view in views)] if view.request_id), None)
+
+
+def newest_reviews(project: ProjectReader, limit: int) -> list[tuple[ThreadSummary, Review | None]]:
+    """The newest reviews of a project, each as `review` gives it. Every mailbox is listed once for all of them."""
+    items = _all_items(project)
+    summaries = [summary for summary in threads(project) if summary.is_review][:limit]
+    views: dict[str, list[tuple[str, Review]]] = {summary.id: [] for summary in summaries}
+    for reader in project.readers():
+        try:
+            with reader.look() as kernel:
+                for thread_id, files in _files_of(kernel, views, items).items():
+                    matches = drive(find.load_thread(kernel, files, thread_id))
+                    with suppress(ParleyError):  # this mailbox has an answer, and not the request
+                        views[thread_id].append((reader.agent, drive(reviews.follow(kernel, thread_id, matches))))
+        except ParleyError:
+            continue  # the page of agents says why
+    return [(summary, _chosen(views[summary.id])) for summary in summaries]
+
+
+def _files_of(kernel: Kernel, thread_ids: Container[str], items: dict[str, Item]) -> dict[str, list[tuple[str, Item]]]:
+    """The files of one mailbox that belong to these threads."""
+    files: dict[str, list[tuple[str, Item]]] = {}
+    for place in _PLACES:
+        for item in drive(read.listing(kernel, place)):
+            if not item.problem and (thread_id := _thread_id(item, items)) in thread_ids:
+                files.setdefault(thread_id, []).append((place, item))
+    return files
 
 
 def message(project: ProjectReader, agent: str, ref: str) -> FoundMessage:

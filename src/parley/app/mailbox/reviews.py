@@ -26,7 +26,12 @@ OUTCOMES = (ReviewState.APPROVED, ReviewState.REJECTED)
 
 async def get(kernel: Kernel, ref: str) -> Review:
     """Where the review in a conversation stands."""
-    messages, unverified, named = await _messages_of_review(kernel, ref)
+    return await follow(kernel, ref, await thread(kernel, ref))
+
+
+async def follow(kernel: Kernel, ref: str, matches: list[FoundMessage]) -> Review:
+    """Where the review stands that `matches` tell, oldest first: the thread that `ref` names."""
+    messages, unverified, named = await _messages_of_review(kernel, ref, matches)
     packets = {path: read_packet(kernel, path) for path in dict.fromkeys(map(_packet_path, messages)) if path}
     author = author_of([message for message in messages if message.id not in unverified], named, kernel.agent)
     review = follow_review(messages, packets, author=author, unverified=unverified)
@@ -36,14 +41,15 @@ async def get(kernel: Kernel, ref: str) -> Review:
     return follow_review(messages, packets, closure, author=author, unverified=unverified)
 
 
-async def _messages_of_review(kernel: Kernel, ref: str) -> tuple[list[Message], frozenset[str], Message | None]:
+async def _messages_of_review(
+    kernel: Kernel, ref: str, matches: list[FoundMessage]
+) -> tuple[list[Message], frozenset[str], Message | None]:
     """The messages of the conversation that `ref` names or is in, oldest first, with those that name none; the ids of
     those whose file another user than their sender's wrote; and the message that `ref` names, if it names one.
 
     A thread follows parents across conversations. A review is one conversation: nobody may join it to another, whose
     approval would then count for it.
     """
-    matches = await thread(kernel, ref)
     messages = [match.message for match in matches]
     unverified = frozenset([match.message.id for match in matches if await _is_unverified(kernel, match)])
     conversations = {message.conversation_id for message in messages}

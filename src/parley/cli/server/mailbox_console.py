@@ -55,8 +55,8 @@ async def _serve(args: argparse.Namespace, project: ProjectReader) -> None:
     limits = HttpLimits(body_bytes=_BODY_BYTES_MAX, connections=_CONNECTIONS_MAX)
     try:
         listener = await listen(console, _HOST, args.port, limits=limits, problem=problem, now=wall_time)
-    except OSError as error:
-        reason = error.strerror or str(error)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", "") or str(error)
         raise Unavailable(f"cannot listen on port {args.port}: {reason}", hint="name another --port") from None
     url = f"http://{_HOST}:{listener.port}/console/login#once={secrets.link}"
     _print_link(args, project.name, url)

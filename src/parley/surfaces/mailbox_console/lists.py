@@ -25,6 +25,7 @@ TOPICS = "mailboxes"
 REFRESH_SECONDS = 10
 # Rows of a list; the command line has all of them.
 ROWS_MAX = 200
+REVIEWS_MAX = 50
 _URGENT = {"P0": "bad", "P1": "warn"}
 _STATES = {"approved": "ok", "escalated": "bad", "rejected": "bad"}
 
@@ -164,13 +165,14 @@ def _thread_row(thread: ThreadSummary, now: datetime) -> Html:
 
 
 def reviews_page(project: ProjectReader, now: datetime) -> Page:
-    """Code reviews with their state, and who is to act."""
-    threads = [thread for thread in overview.threads(project) if thread.is_review]
-    rows = [_review_row(thread, overview.review(project, thread.id), now) for thread in threads[:ROWS_MAX]]
+    """The newest code reviews with their state, and who is to act."""
+    rows = [_review_row(thread, review, now) for thread, review in overview.newest_reviews(project, REVIEWS_MAX)]
     headings = ("Change", "State", "Round", "Open findings", "Waits for", "Newest")
     words = "There are no reviews. An agent asks for one with:"
     shown = (
-        data_table("Code reviews", headings, rows) if rows else empty(words, "parley send AGENT --type review_request")
+        data_table("The newest code reviews", headings, rows)
+        if rows
+        else empty(words, "parley send AGENT --type review_request")
     )
     return _page("Reviews", "reviews", shown)
 

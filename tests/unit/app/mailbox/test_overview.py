@@ -63,7 +63,7 @@ def test_what_a_person_decided_about_a_review_is_shown_whoever_closed_it(
     assert before is not None
     assert after is not None
     assert (before.state, after.state) == (ReviewState.REQUESTED, ReviewState.REJECTED)
-    assert [thread.is_review for thread in overview.threads(project)] == [True]
+    assert [(thread.is_review, review) for thread, review in overview.newest_reviews(project, 10)] == [(True, after)]
 
 
 def test_a_ledger_cannot_be_written_by_who_looks(project: ProjectReader, claude: Mailbox) -> None:
