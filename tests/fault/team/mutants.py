@@ -312,7 +312,46 @@ def claim_outside_the_commit() -> None:
     claims._commit_claims = late
 
 
+def answer_claims_late() -> None:
+    """Not broken: a claim is answered a while after its commit, so that a kill falls between them."""
+    import asyncio
+
+    from parley.app.team.queues import claims
+    from parley.app.team.team import Team
+    from parley.domain.directory.callers import Caller
+    from parley.domain.store.changes import Committed, TeamChanges
+
+    commit = claims._commit_claims
+
+    async def late(team: Team, caller: Caller, changes: TeamChanges) -> Committed:
+        committed = await commit(team, caller, changes)
+        await asyncio.sleep(6 * _A_WHILE)
+        return committed
+
+    claims._commit_claims = late
+
+
+def take_claims_for_proofs() -> None:
+    """A message counts as handed over when it is claimed, before anybody has it."""
+    from dataclasses import replace
+    from datetime import datetime
+
+    from parley.app.team.queues import claims
+    from parley.domain.channel.job import Job, claimed
+
+    answer_claims_late()
+
+    def at_once(job: Job, agent: str, lease: str, seconds: float, now: datetime, *, process: str = "") -> Job:
+        taken = claimed(job, agent, lease, seconds, now, process=process)
+        return replace(taken, received=True, received_at=taken.changed_at)
+
+    assert hasattr(claims, "claimed")
+    claims.claimed = at_once
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
+    "answer_claims_late": answer_claims_late,
+    "take_claims_for_proofs": take_claims_for_proofs,
     "answer_without_lease": answer_without_lease,
     "claim_outside_the_commit": claim_outside_the_commit,
     "approve_again": approve_again,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from parley.cli.channels.receipts import ANSWER, UNTIL, show_reply, show_until
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import HELD, OK
 from parley.cli.output import NO_DECIDER_HINT, join_with_or, safe
@@ -22,6 +23,7 @@ from parley.cli.parts.remote import (
     add_server_options,
     add_wait_for_responders,
     connection_of,
+    parse_seconds,
     parse_time_from_now,
     show_result,
     time_text,
@@ -59,6 +61,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     later.add_argument("--in", dest="after", default="", metavar="TIME", help="post it later: in 30s, 5m, 2h, 3d")
     parser.add_argument("--metadata", default="", metavar="JSON", help="JSON object with metadata")
+    parser.add_argument(
+        "--until",
+        default="",
+        choices=["", *UNTIL],
+        metavar="STATE",
+        help=f"wait until every recipient is that far: {', '.join(UNTIL)} (at most 5m, or --wait)",
+    )
+    parser.add_argument("--wait", default="", metavar="TIME", help="how long to wait with --until: 30s, 5m")
     add_wait_for_responders(parser)
     add_payload(parser)
     add_purpose(parser)
@@ -73,6 +83,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "known, or nobody holds the role. The message is not sent; with\n"
         "--wait-for-responders it waits for one that comes later. Exit code 9: it is held\n"
         "for approval and was not sent yet; the id of the approval is printed.\n\n"
+        "With --until, exit code 0 says that every recipient is that far, and 8 that one\n"
+        "is not; the message stays, and the error names the state that was reached. See\n"
+        "parley status --help for the states.\n\n"
         "With --at or --in the message is posted then, once and never early; the channel\n"
         "must exist. See: parley timer list, parley timer cancel."
     )
@@ -81,6 +94,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _post(args: argparse.Namespace) -> int:
     if args.pattern == "request" and not (args.to or agent_named(args)):
         raise Invalid("a request needs --to", hint="an agent, role:ROLE or any:ROLE; use --type broadcast for everyone")
+    seconds = _checked_wait(args)
     body = without_none(
         {
             "message_type": args.pattern,
@@ -109,13 +123,30 @@ def _post(args: argparse.Namespace) -> int:
         posted = connection.post(*path, body=body, query=query)
     except NoResponders as error:
         raise with_channel_hint(error, target.agent) if target.agent else error from None
-    return show_posted(args, posted, "Posted")
+    if not args.until or is_held(posted):
+        return show_posted(args, posted, "Posted")
+    if not args.json:
+        show_posted(args, posted, "Posted")
+    (show_reply if args.until == ANSWER else show_until)(args, connection, posted, seconds)
+    return OK
+
+
+def _checked_wait(args: argparse.Namespace) -> float:
+    """The seconds to wait for the state of --until; 0 without it."""
+    if not args.until:
+        if args.wait:
+            raise Invalid("--wait needs --until", hint=f"name what to wait for: {', '.join(UNTIL)}")
+        return 0.0
+    if args.at or args.after:
+        raise Invalid("--until waits for a message that is posted now", hint="leave out --at and --in")
+    if args.until == ANSWER and args.pattern != "request":
+        raise Invalid(f"nobody answers a {args.pattern}", hint="add --type request, or wait until it is acted")
+    args.wait = args.wait or "5m"
+    return parse_seconds(args.wait, "--wait")
 
 
 def _schedule(args: argparse.Namespace, connection: Connection, body: dict[str, Any]) -> int:
     """Set a timer for the message."""
-    from parley.cli.parts.remote import parse_seconds
-
     if args.after:
         body["after_seconds"] = parse_seconds(args.after, "--in")
     else:
@@ -165,6 +196,7 @@ COMMANDS = {
         _post,
         (
             "parley post codex 'The build is green' --agent claude",
+            "parley post codex 'The build is green' --until acknowledged --wait 10m",
             "parley post progress --intent 'Research Q1' --field status=starting --agent claude",
             "parley post progress --intent 'Research Q1' --type broadcast --field done:=3 --field of:=10",
             """parley post questions --type request --to codex --expires 5m --payload '{"question": "Ready?"}'""",

@@ -10,30 +10,19 @@ from typing import TYPE_CHECKING
 
 from parley.app.mailbox import find, waiting
 from parley.app.mailbox.receipts import status as receipts
+from parley.cli.channels.receipts import show_receipts, status_fields
 from parley.cli.command import kernel_of, screen_of, settings_of
 from parley.cli.exits import OK
-from parley.cli.output import safe
-from parley.cli.table import ALWAYS, Column, show_rows, text_column
 from parley.cli.waiting_line import waiting_for
 from parley.domain.errors.errors import ParleyError, UnknownMessage, UnknownSender
 from parley.domain.names import bare_ref
-from parley.domain.receipts import DeliveryReceipt, MessageStatus, ReceiptState
-from parley.domain.times import ago, clock_time, from_stamp
+from parley.domain.receipts import ReceiptState
 from parley.wiring import Kernel, agents_of, drive, find_home, find_project, open_kernel
 
 if TYPE_CHECKING:
     import argparse
-    from datetime import datetime
 
-    from parley.cli.output import Screen
     from parley.domain.message.message import Message, Value
-
-_COLOURS = {
-    ReceiptState.ACTED: "green",
-    ReceiptState.DEAD: "red",
-    ReceiptState.REFUSED: "red",
-    ReceiptState.EXPIRED: "yellow",
-}
 
 
 def show_status(args: argparse.Namespace) -> int:
@@ -97,41 +86,3 @@ def show_until(
         states = ", ".join(f"{receipt.recipient}: {receipt.state}" for receipt in missing)
         hint = f"look again with: parley status {sent.id}"
         raise AskTimeout(f"not {state} within {args.wait} ({states})", hint=hint)
-
-
-def status_fields(status: MessageStatus) -> dict[str, Value]:
-    """The status as JSON."""
-    return {
-        "id": status.id,
-        "state": status.state.value,
-        "receipts": [
-            {
-                "to": receipt.recipient,
-                "state": receipt.state.value,
-                "note": receipt.note,
-                "steps": [{**step._asdict(), "state": step.state.value} for step in receipt.steps],
-            }
-            for receipt in status.receipts
-        ],
-    }
-
-
-def show_receipts(screen: Screen, status: MessageStatus, now: datetime) -> None:
-    """Print the state at each recipient, and the steps that led there."""
-    for receipt in status.receipts:
-        since = f" since {ago(from_stamp(step.at), now).removesuffix(' ago')}" if (step := receipt.last) else ""
-        note = f" ({safe(receipt.note)})" if receipt.note else ""
-        state = screen.paint(receipt.state, _COLOURS.get(receipt.state, "cyan"))
-        screen.prose(f"{safe(status.id)} to {safe(receipt.recipient)}: {state}{since}{note}")
-        if receipt.steps:
-            show_rows(screen, _columns(receipt, now), receipt.steps)
-
-
-def _columns(receipt: DeliveryReceipt, now: datetime) -> list[Column]:
-    columns = [
-        Column("TIME", lambda step: clock_time(from_stamp(step.at), now), ALWAYS),
-        Column("STATE", lambda step: step.state.value, ALWAYS),
-        Column("SESSION", lambda step: safe(step.session) or "-", 3),
-        text_column("EVIDENCE", lambda step: safe(step.evidence)),
-    ]
-    return [column for column in columns if column.head != "SESSION" or any(step.session for step in receipt.steps)]

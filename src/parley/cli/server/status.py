@@ -26,6 +26,8 @@ _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
 # A person looking for a problem should see an overloaded server at once, not wait for it.
 _RETRY_WITHIN_SECONDS = 2.0
 _TIMEOUT_SECONDS = 10.0
+# Of messages on a server.
+_MESSAGE_PREFIX = "msg"
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +36,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="",
         metavar="MESSAGE",
-        help="message that you sent: id, file name, or the end of an id (default: show the servers)",
+        help="message that you sent: id, in a mailbox also file name or end of an id (default: show the servers)",
     )
     parser.add_argument(
         "--history", action="store_true", help="show the requests, refusals and queues of the last ten minutes"
@@ -50,21 +52,21 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         f"{parser.description}.\n\n"
         "Without a message: the servers and their store; exit code 1 on problems.\n\n"
         "The states of a message, each with what it is known by:\n"
-        "  queued        it is in the mailbox of its recipient\n"
+        "  queued        it is in the mailbox of its recipient, or durable on the server\n"
         "  offered       a notice about it was handed to the coding agent\n"
         "  injected      the model answered a request that contained the notice\n"
         "  acknowledged  the whole message was handed over\n"
         "  acted         it was answered or finished\n"
         "What is not proved has not happened. An agent that uses another tool than Parley\n"
-        "writes no receipts: its messages stay queued until it answers."
+        "writes no receipts: its messages stay queued until it answers. On a server no\n"
+        "message is offered or injected: hooks look at mailboxes. There a message is\n"
+        "named by its whole id, msg_..."
     )
 
 
 def _status(args: argparse.Namespace) -> int:
     if args.message:
-        from parley.cli.mailbox.receipts import show_status
-
-        return show_status(args)
+        return _show_message(args)
     connection = connection_of(args, agent=False)
     if args.history:
         return show_history(screen_of(args), connection, is_json=args.json)
@@ -75,6 +77,19 @@ def _status(args: argparse.Namespace) -> int:
     else:
         _show_status(screen, status)
     return OK if status["ok"] else FOUND_PROBLEMS
+
+
+def _show_message(args: argparse.Namespace) -> int:
+    """Show a message. Servers and mailboxes give ids of different forms."""
+    from parley.domain.lookup import is_id
+
+    if args.url or args.context or is_id(args.message, _MESSAGE_PREFIX):
+        from parley.cli.channels.receipts import show_status as show_server_status
+
+        return show_server_status(args, connection_of(args))
+    from parley.cli.mailbox.receipts import show_status
+
+    return show_status(args)
 
 
 def _fetch_status(connection: Connection) -> Any:  # noqa: ANN401  # as the server says it
@@ -202,6 +217,12 @@ COMMANDS = {
         "Show the state of a message, or of the servers",
         _add_arguments,
         _status,
-        ("parley status a8f3", "parley status", "parley status --json", "parley status --url http://10.0.0.2:8420"),
+        (
+            "parley status a8f3",
+            "parley status msg_01K...",
+            "parley status",
+            "parley status --json",
+            "parley status --url http://10.0.0.2:8420",
+        ),
     ),
 }
