@@ -53,6 +53,19 @@ def test_two_models_talk_over_a_server(start: Start) -> None:
     assert "mcp-answerer (online)" in asker.call("agents")
 
 
+def test_a_message_is_acknowledged_when_its_result_was_written(start: Start, team: Team) -> None:
+    asker, answerer = start("mcp-anna"), start("mcp-otto")
+    answerer.call("agents")
+    asker.call("send", to="mcp-otto", text="mTLS or JWT?")
+    answerer.call("next", wait=50)
+    answerer.call("agents")  # it confirms what it wrote before it reads on
+    (message,) = team.said("messages", "mcp-otto", "--agent", "mcp-anna", "--key", team.server.key)
+
+    status = team.said("status", message["id"], "--agent", "mcp-anna", "--key", team.server.key)
+    assert [step["evidence"] for step in status["receipts"][0]["steps"]] == ["claim"]
+    assert status["state"] == "acknowledged"
+
+
 def test_a_question_back_to_an_agent_that_waits_is_sent_and_not_waited_for(start: Start, team: Team) -> None:
     answerer = start("mcp-sally")
     answerer.call("agents")
