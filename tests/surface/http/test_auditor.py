@@ -40,6 +40,7 @@ READS = {
     ("GET", "/audit/checkpoints"),
     ("GET", "/audit/checkpoints/{size}"),
     ("GET", "/audit/proof/{entry_id}"),
+    ("GET", "/live"),
     ("GET", "/exchanges"),
     ("GET", "/exchanges/{exchange_id}"),
     ("GET", "/suspensions"),
@@ -95,6 +96,19 @@ async def test_what_an_auditor_reads_is_there_and_nothing_is_written(server: Liv
         head,
         audits,
     )
+
+
+@with_server
+async def test_an_auditor_follows_exchanges_and_the_log_and_nothing_else(server: LiveServer) -> None:
+    auditor = await server.client("", KeyKind.AUDITOR)
+
+    for topics in ("approvals", "audit,approvals", "agents", "suspensions", f"audit,channel:{CHANNEL}"):
+        assert refused(await auditor.get("/live", topics=topics)) == (403, "scope_required"), topics
+    alice, _ = await pair(server)
+    async with auditor.events("/api/v1/live?topics=audit,exchanges") as events:
+        await said(alice, "bob", conversation_id="conv-1")
+        names = {(await events.next()).event for _ in range(3)}
+    assert names == {"audit", "exchange"}
 
 
 @with_server

@@ -94,6 +94,8 @@ class LiveBatch(NamedTuple):
 
 async def check_topics(team: Team, caller: Caller, topics: LiveTopics) -> None:
     """Refuse a caller that may not follow one of these topics."""
+    if caller.kind is KeyKind.AUDITOR and topics != LiveTopics(exchanges=topics.exchanges, audit=topics.audit):
+        raise ScopeRequired("an auditor's key follows exchanges and audit, nothing else")
     if topics.suspensions and caller.kind is not KeyKind.ADMIN:
         raise ScopeRequired("the topic suspensions needs an admin's key")
     for followed in topics.followed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.surfaces.console.html import address, h, join
+from parley.surfaces.console.menu import GOVERNS
 from parley.surfaces.console.parts import (
     Filter,
     badge,
@@ -254,7 +255,11 @@ def _data(exchange: Document) -> Html | None:
 
 def _facts(visit: Visit, exchange: Document, label: str) -> Html:
     then = exchange["policy_version"]
-    policies = h("code", then) if then == label else join(h("code", then), " then, now ", h("code", label))
+    policies = h("code", then)
+    if then != label:
+        difference = h("a", "difference", href=address("policies", "diff", from_=then, to=label))
+        may_compare = visit.who["kind"] in GOVERNS
+        policies = join(policies, " then, now ", h("code", label), " ", difference if may_compare else None)
     return h(
         "dl",
         fact("Rounds", _rounds(exchange)),

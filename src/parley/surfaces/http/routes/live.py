@@ -11,7 +11,7 @@ from parley.domain.errors.errors import Invalid, NotFound, Problem, Unavailable
 from parley.domain.errors.rules import Suspended
 from parley.domain.errors.team import NotMember, ScopeRequired, Unauthorized
 from parley.surfaces.http.http1.message import Response
-from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, encode
+from parley.surfaces.http.route import READ_BY_ALL, Call, Param, Route, encode
 from parley.surfaces.http.routes.agents import document_of
 from parley.surfaces.http.routes.streams import CURSOR, LOST, QUERY, REVOKED, event_frame, line_name, name_and_data
 from parley.wire.api.approvals import approval_summary, exchange_of, suspension_of
@@ -149,7 +149,7 @@ def routes(openings: Openings) -> tuple[Route, ...]:
         "Follow several topics on one stream; each id is POSITION.AUDIT, the places in both logs",
         "streams",
         {200: str},
-        scope=EVERYBODY,
+        scope=READ_BY_ALL,
         query=(Param("topics", about), *QUERY),
         headers=CURSOR,
         streams=True,
