@@ -5,7 +5,8 @@ the rules cost beside doing without them, `sdk` how fast agents are, `postgres` 
 `--quick`, or PARLEY_BENCH=quick, takes about a minute for the channels. Exit code 1 when a goal is missed.
 `python -m bench against TREE` compares this checkout with another one of Parley, for example an earlier release;
 `python -m bench count` with what was recorded of it, and `python -m bench record` records it. `--record` keeps the
-summary of a run. `python -m bench page` writes what is recorded into docs/explanation/speed.md.
+summary of a run. `python -m bench page` writes what is recorded into docs/explanation/speed.md. `python -m bench
+attention` measures how coding agents notice messages, for docs/explanation/attention.md.
 """
 
 from __future__ import annotations
@@ -91,8 +92,16 @@ def _record(arguments: list[str]) -> int:
     return record.record_main(arguments) or page.main([])
 
 
+def _attention(arguments: list[str]) -> int:
+    """Measure the real coding agents. Loaded only then: it needs their programs."""
+    from bench.attention import main as attention
+
+    return attention.main(arguments)
+
+
 _VERBS = {
     "against": against.main,
+    "attention": _attention,
     "count": record.count_main,
     "page": page.main,
     "record": _record,
