@@ -41,6 +41,8 @@ async def walk(page: Page, address: str, views: list[tuple[str, int]], found: di
         seen.add(pattern)
         await page.go(f"{address}{path}")
         ahead += await page.run(LINKS)
+        # The first page is another one for people than for those who govern.
+        pattern = pattern_of(await page.run("location.pathname")) or pattern
         if pattern in found:
             continue
         found[pattern] = []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from parley.domain.directory.callers import KeyKind
+from parley.domain.times import stamp
 from tests.conformance.ocip.governed import MESSAGES, admin_of, held, pair, person
 from tests.rigs.team import CHANNEL, LiveServer, with_server
 from tests.rigs.visitor import Visitor, text_of
@@ -131,3 +134,24 @@ async def test_an_agent_is_green_only_while_it_is_there(server: LiveServer) -> N
     assert "enabled true enterprise/default" in text_of(own)
     assert "/console/suspend?what=agent&amp;name=bob" in own.body.decode()
     assert 'class="presence on"' not in after.body.decode()
+
+
+@with_server
+async def test_an_admin_begins_with_five_numbers_and_what_needs_somebody(server: LiveServer) -> None:
+    alice, bob = await pair(server)
+    await held(alice, "bob", "We promise it.")
+    asked = {"message_type": "request", "to": "bob", "payload": {"text": "Is it done?"}}
+    expires_at = stamp(server.rig.clock.at + timedelta(minutes=5))
+    await alice.post(MESSAGES, {**asked, "expires_at": expires_at})
+    server.rig.clock.pass_by(seconds=600)
+    visitor, ann = await signed_in(server), await signed_in(server, "ann")
+
+    async with bob.events("/agents/bob/subscribe"):
+        page = text_of(await visitor.open("/console"))
+    person_begins = await ann.open("/console")
+
+    assert "Waiting approvals 1 Late requests 1 no answer in time, last 24 hours Agents online 1 of 2" in page
+    assert "Denied 0 in the last hour Servers 1 all is well" in page
+    assert "approval alice to bob: We promise it." in page
+    assert "late request alice asked bob: Is it done?" in page
+    assert person_begins.headers["location"] == "/console/approvals"

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     Shown = Page | Redirect
 
 _COUNT_MAX = 999
+# Of a page that belongs to no entry of the menu.
+_NO_ENTRY = "-"
 
 
 class Console:
@@ -181,14 +183,14 @@ def _whole_path(request: Request) -> str:
 
 def _no_page() -> Page:
     content = join(h("h1", "No such page"), h("p", h("a", "To the first page", href="/console")))
-    return Page("No such page", content, "", status=404)
+    return Page("No such page", content, _NO_ENTRY, status=404)
 
 
 def _refused(refused: ApiRefused) -> Page:
     content = join(
         h("h1", "This did not work"), note("bad", refused.detail, h("p", h("code", refused.code)), role="alert")
     )
-    return Page("Refused", content, "", status=refused.status)
+    return Page("Refused", content, _NO_ENTRY, status=refused.status)
 
 
 def _unreachable(refused: ApiRefused) -> Html:

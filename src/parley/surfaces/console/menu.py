@@ -32,6 +32,12 @@ class MenuEntry(NamedTuple):
 Groups = tuple[tuple[str, tuple[MenuEntry, ...]], ...]
 MENU: Groups = (
     (
+        "Now",
+        (
+            MenuEntry("Home", "", "h", GOVERNS),
+        ),
+    ),
+    (
         "Decide",
         (
             MenuEntry("Approvals", "approvals", "a", NOT_AUDITORS),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.surfaces.console.html import address
-from parley.surfaces.console.menu import AUDITOR
 from parley.surfaces.console.pages import (
     agents,
     approvals,
     audit,
     channels,
     exchanges,
+    home,
     policies,
     policy_trials,
     servers,
@@ -20,12 +19,11 @@ from parley.surfaces.console.pages import (
     threads,
     webhooks,
 )
-from parley.surfaces.console.visit import Page, Redirect
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from parley.surfaces.console.visit import Visit
+    from parley.surfaces.console.visit import Page, Redirect
 
     Shown = Page | Redirect
     # Gets the visit, and the steps of the path that the pattern leaves open.
@@ -40,12 +38,8 @@ class PageRoute(NamedTuple):
     post: Handler | None = None
 
 
-async def _first_page(visit: Visit) -> Redirect:
-    return Redirect(address("audit" if visit.who["kind"] == AUDITOR else "approvals"))
-
-
 ROUTES: tuple[PageRoute, ...] = (
-    PageRoute((), _first_page),
+    PageRoute((), home.first_page),
     PageRoute(("approvals",), approvals.list_page),
     PageRoute(("approvals", "*"), approvals.detail_page, approvals.decide),
     PageRoute(("exchanges",), exchanges.list_page),

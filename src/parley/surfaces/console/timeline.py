@@ -140,7 +140,7 @@ def log(rows: Child, *, last: int | None, seat: str, older: Html | None, newer: 
     """
     is_live = last is not None
     timeline = h(
-        "ol", rows, id="timeline", class_="timeline rows", data_last=str(last) if is_live else None,
+        "ol", rows, id="timeline", class_="messages rows", data_last=str(last) if is_live else None,
         data_seat=seat or None,
     )  # fmt: skip
     gap = h("p", h("span"), h("a", "load them", href="#"), id="skipped", class_="note warn", hidden=True)

@@ -254,7 +254,7 @@ async def message_page(visit: Visit, channel_id: str, message_id: str) -> Page:
         h("p", h("a", f"# {channel['name']}", href=address("channels", channel_id, seat=seat), dir="auto"),
           class_="crumb"),
         h("h1", f"{message['sender']} to {receiver_of(message) or 'everyone in the channel'}", dir="auto"),
-        h("ol", message_row(visit, message, seat, is_whole=True), class_="timeline single"),
+        h("ol", message_row(visit, message, seat, is_whole=True), class_="messages single"),
         h("details", h("summary", "As JSON, to the letter"), h("pre", json_text(message["payload"]), dir="auto")),
         h("dl", rows, class_="facts"),
     )  # fmt: skip
