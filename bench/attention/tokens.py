@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
 
 from bench.attention.record import MessageCost, ToolCost
@@ -16,7 +17,7 @@ from tests.harness.programs import AGENTS
 from tests.harness.scripted_model import Script, handle_messages
 from tests.harness.stage import a_stage
 from tests.harness.tokens import count_tokens
-from tests.harness.waking import is_told, waiting_agent
+from tests.harness.waking import IDLE_SECONDS, is_told, waiting_agent
 
 PLAIN = "plain"
 # 33 tokens.
@@ -39,6 +40,7 @@ def measure_message(program: str, way: str) -> MessageCost:
         return step
 
     with a_stage(program, record=True) as stage, waiting_agent(stage, way):
+        time.sleep(IDLE_SECONDS)
         stage.model.rule = rule
         before = len(stage.model.received)
         message = stage.place.send(BODY)

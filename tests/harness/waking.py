@@ -21,7 +21,7 @@ _CONFIG = "wakes_per_hour = 1000\n"
 _PASTE_SECONDS = 0.5
 _LOOK_SECONDS = 0.05
 # Between the last answer of a model and the idling of its program.
-_IDLE_SECONDS = 1.0
+IDLE_SECONDS = 1.0
 _REVIEW = "Hooks need review"
 _END_SECONDS = 30.0
 # Where an agent waits for messages: in a terminal before a person, or in `parley run` without one.
@@ -137,7 +137,7 @@ def _wait_for_tools(stage: HarnessStage) -> None:
 
 def send_and_wait(stage: HarnessStage, text: str, *more: str) -> Handled:
     """Send a message to an idle agent, and wait until its model has nothing to do any more."""
-    time.sleep(_IDLE_SECONDS)
+    time.sleep(IDLE_SECONDS)
     before = len(stage.model.received)
     message = stage.place.send(text, *more)
     sent = time.time()
