@@ -69,7 +69,7 @@ class Page:
 
     async def until(self, script: str) -> None:
         """Wait until a script gives something true; a page that is left meanwhile is asked again."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 with suppress(PageLeft):
                     done = await self._command("Runtime.evaluate", expression=script, returnByValue=True)
