@@ -149,6 +149,7 @@ if TYPE_CHECKING:
         Replay,
         Suspension,
         SuspensionPreview,
+        Traffic,
     )
     from parley.wire.api.records.status import StatusHistory
 
@@ -288,6 +289,7 @@ __all__ = [
     "Task",
     "Tenant",
     "Timer",
+    "Traffic",
     "Unauthorized",
     "Unavailable",
     "Undelivered",
@@ -439,6 +441,7 @@ _HOMES = {
     "Task": "parley.wire.api.records.intents",
     "Tenant": "parley.wire.api.records.directory",
     "Timer": "parley.wire.api.records.channels",
+    "Traffic": "parley.wire.api.records.rules",
     "Unauthorized": "parley.domain.errors.team",
     "VersionMismatch": "parley.domain.errors.team",
     "Workflow": "parley.sdk.workflow.workflow",

@@ -11,6 +11,7 @@ from tests.contract.team_messages import TeamMessagesContract
 from tests.contract.team_records import TeamRecordsContract
 from tests.contract.team_requests import TeamRequestsContract
 from tests.contract.team_scopes import TeamScopesContract
+from tests.contract.team_traffic import TeamTrafficContract
 
 
 class TeamSuite(
@@ -23,5 +24,6 @@ class TeamSuite(
     TeamAuditContract,
     TeamScopesContract,
     TeamConversationsContract,
+    TeamTrafficContract,
 ):
     """Every part of it."""

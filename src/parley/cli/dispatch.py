@@ -157,6 +157,7 @@ GROUPS = (
             "state": ("audit state",),
             "verify": ("audit verify",),
             "reconcile": ("audit reconcile",),
+            "traffic": ("traffic",),
         },
     ),
     Group("run workflows", "", {"workflow": ("workflow check", "workflow graph", "workflow run")}),

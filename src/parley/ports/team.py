@@ -34,6 +34,8 @@ if TYPE_CHECKING:
         ReaderPost,
         RecordQuery,
         TeamChanges,
+        TrafficGroup,
+        TrafficQuery,
         UnansweredQuery,
     )
     from parley.domain.store.node import Node, StoreReport
@@ -167,6 +169,12 @@ class TeamStore(Protocol):
 
     async def conversation_marks(self, tenant: str, after: int, before: int) -> tuple[ConversationMark, ...]:
         """Which messages between two positions are part of a conversation, newest first."""
+        ...
+
+    async def count_traffic(self, tenant: str, query: TrafficQuery) -> tuple[TrafficGroup, ...]:
+        """Messages that are still kept, by channel, sender and recipients. Those of the server, and those that nobody
+        could receive yet, do not count.
+        """
         ...
 
     async def answers(self, tenant: str, request_id: str) -> tuple[Post, ...]:

@@ -11,7 +11,7 @@ from parley.domain.channel.event import Event
 from parley.domain.channel.post import Post, PostState
 from parley.domain.mailbox.ledger import Entry
 from parley.domain.message.message import Pattern
-from parley.domain.store.changes import ConversationMark
+from parley.domain.store.changes import ConversationMark, TrafficGroup
 from parley.wire.parts import conversation_of, is_partial
 
 if TYPE_CHECKING:
@@ -113,6 +113,16 @@ def mark_from_row(row: Any) -> ConversationMark | None:  # noqa: ANN401  # a row
         return None
     readers = None if recipients is None else tuple(filter(None, recipients.split(",")))
     return ConversationMark(number & MASK, conversation_id, channel_id, sender, readers)
+
+
+def traffic_from_rows(traffic_rows: Iterable[Any]) -> tuple[TrafficGroup, ...]:
+    """Groups of messages, each with its recipients apart."""
+    return tuple(
+        [
+            TrafficGroup(channel_id, sender, to, None if recipients is None else separate(recipients), number, last_at)
+            for channel_id, sender, to, recipients, number, last_at in traffic_rows
+        ]
+    )
 
 
 def event_from_row(row: Any) -> Event:  # noqa: ANN401  # a row of either database

@@ -315,3 +315,21 @@ def test_on_a_terminal_a_backup_shows_how_far_it_is(team: Team, tmp_path: Path) 
     assert code == 0
     assert "\rCopying: 100 %" in shown
     assert "\r\x1b[KBacked up " in shown
+
+
+# ---------------------------------------------------------------- who talked to whom
+
+
+def test_traffic_is_a_table_that_fits_a_terminal_and_the_answer_itself_as_json(team: Team) -> None:
+    channel = team.channel("talk")
+    for number in range(2):
+        team.post(channel, "--field", f"n:={number}")
+
+    ran = team.run("traffic", "--since", "1h")
+    counted = team.said("traffic", "--by", "org")
+
+    assert ran.code == 0
+    assert ran.out.split()[:3] == ["FROM", "TO", "DELIVERED"]
+    assert max(map(len, ran.out.splitlines())) <= 80
+    assert (counted["by"], counted["complete"]) == ("org_unit", True)
+    assert sum(pair["delivered"] for pair in counted["pairs"]) > 1

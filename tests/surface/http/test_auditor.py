@@ -43,6 +43,7 @@ READS = {
     ("GET", "/live"),
     ("GET", "/exchanges"),
     ("GET", "/exchanges/{exchange_id}"),
+    ("GET", "/traffic"),
     ("GET", "/suspensions"),
 }
 

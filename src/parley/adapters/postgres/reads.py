@@ -74,6 +74,12 @@ MARKS = (
     f"SELECT {rows.MARK} FROM post JOIN tally ON tally.number = post.channel"
     f" WHERE post.number > $1 AND post.number < $2 AND {_MENTIONS} AND post.seq > tally.floor ORDER BY post.number DESC"
 )
+TRAFFIC = (
+    "SELECT tally.id, sender, addressee, recipients, COUNT(*), MAX(created_at)"
+    " FROM post JOIN tally ON tally.number = post.channel WHERE post.number > $1 AND post.number <= $2"
+    " AND created_at >= $3 AND created_at < $4 AND post.seq > tally.floor AND state <> 'pending'"
+    f" AND sender <> '{SYSTEM}' GROUP BY tally.id, sender, addressee, recipients"
+)
 # A channel in which nobody has spoken was active when it was created.
 _CHANNELS = (
     "SELECT version, document, count, last_at, floor FROM (SELECT version, document, record.id AS id, count, last_at,"

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
         FeedScope,
         Query,
         RecordQuery,
+        TrafficGroup,
+        TrafficQuery,
         UnansweredQuery,
     )
 
@@ -278,6 +280,14 @@ class PostgresTeamStore:
         low = cache.number << rows.SHIFT
         through = low + min(before, cache.head.position + 1)
         return rows.marks_from_rows(await self.sessions.fetch(cache.scope, reads.MARKS, low + after, through))
+
+    async def count_traffic(self, tenant: str, query: TrafficQuery) -> tuple[TrafficGroup, ...]:
+        cache = await self.follower.get_cache(tenant)
+        if cache is None:
+            return ()
+        low = cache.number << rows.SHIFT
+        values = (low + query.after, low + min(query.through, cache.head.position), query.since, query.until)
+        return rows.traffic_from_rows(await self.sessions.fetch(cache.scope, reads.TRAFFIC, *values))
 
     async def answers(self, tenant: str, request_id: str) -> tuple[Post, ...]:
         return await self._fetch_posts(tenant, reads.ANSWERS, request_id)

@@ -263,6 +263,29 @@ class ConversationMark(NamedTuple):
     recipients: tuple[str, ...] | None
 
 
+class TrafficQuery(NamedTuple):
+    """Which messages are counted: after one position and up to another, sent from one moment on and before another."""
+
+    after: int
+    through: int
+    since: str
+    until: str
+
+
+class TrafficGroup(NamedTuple):
+    """How many messages of one channel have the same sender and the same recipients, and when the last was sent.
+
+    `recipients` of None: everyone in the channel. Where they are empty, `to` is a queue.
+    """
+
+    channel_id: str
+    sender: str
+    to: str
+    recipients: tuple[str, ...] | None
+    number: int
+    last_at: str
+
+
 class RecordQuery(NamedTuple):
     """Which records of a kind: of one parent (None: of all), with these values in fields of their documents.
 

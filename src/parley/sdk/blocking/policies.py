@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from parley.sdk.blocking.area import Area
 from parley.sdk.client.fields import timestamp_of, without_none
@@ -15,6 +15,7 @@ from parley.wire.api.records.rules import (
     PolicyInForce,
     PolicyRevision,
     Replay,
+    Traffic,
 )
 
 if TYPE_CHECKING:
@@ -59,6 +60,21 @@ class Rules(Area):
     def policy_history(self) -> list[PolicyRevision]:
         """All that was in force, the newest first. Needs an admin's key."""
         return self._fetch(list[PolicyRevision], "GET", "policies", "history")
+
+    def traffic(
+        self,
+        *,
+        by: Literal["agent", "user", "org_unit"] = "agent",
+        since: Moment | None = None,
+        until: Moment | None = None,
+        limit: int | None = None,
+    ) -> Traffic:
+        """Who talked to whom in a period, of what you may see: delivered, held and denied messages.
+
+        Without `since`, in the last day.
+        """
+        query = without_none(by=by, since=timestamp_of(since), until=timestamp_of(until), limit=limit)
+        return self._fetch(Traffic, "GET", "traffic", query=query)
 
     def explain(  # noqa: PLR0913  # one parameter a field
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from parley.sdk.client.area import AsyncArea
 from parley.sdk.client.fields import timestamp_of, without_none
@@ -14,6 +14,7 @@ from parley.wire.api.records.rules import (
     PolicyInForce,
     PolicyRevision,
     Replay,
+    Traffic,
 )
 
 if TYPE_CHECKING:
@@ -60,6 +61,21 @@ class AsyncRules(AsyncArea):
     async def policy_history(self) -> list[PolicyRevision]:
         """All that was in force, the newest first. Needs an admin's key."""
         return await self._fetch(list[PolicyRevision], "GET", "policies", "history")
+
+    async def traffic(
+        self,
+        *,
+        by: Literal["agent", "user", "org_unit"] = "agent",
+        since: Moment | None = None,
+        until: Moment | None = None,
+        limit: int | None = None,
+    ) -> Traffic:
+        """Who talked to whom in a period, of what you may see: delivered, held and denied messages.
+
+        Without `since`, in the last day.
+        """
+        query = without_none(by=by, since=timestamp_of(since), until=timestamp_of(until), limit=limit)
+        return await self._fetch(Traffic, "GET", "traffic", query=query)
 
     async def explain(  # noqa: PLR0913  # one parameter a field
         self,

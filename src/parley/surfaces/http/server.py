@@ -47,6 +47,7 @@ from parley.surfaces.http.routes import (
     system,
     tasks,
     timers,
+    traffic,
     trials,
 )
 
@@ -72,6 +73,7 @@ def all_routes(metrics: Metrics | None = None) -> tuple[Route, ...]:
         *sessions.ROUTES,
         *roles.ROUTES,
         *policies.ROUTES,
+        *traffic.ROUTES,
         *queues.ROUTES,
         *intents.ROUTES,
         *events.ROUTES,

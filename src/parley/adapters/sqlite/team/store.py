@@ -43,6 +43,8 @@ if TYPE_CHECKING:
         FeedScope,
         Query,
         RecordQuery,
+        TrafficGroup,
+        TrafficQuery,
         UnansweredQuery,
     )
 
@@ -281,31 +283,23 @@ class SqliteTeamStore:
         bounds = (low + after, low + before)
         return rows.marks_from_rows(await self._read(lambda db: db.execute(team_reads.MARKS, bounds).fetchall()))
 
+    async def count_traffic(self, tenant: str, query: TrafficQuery) -> tuple[TrafficGroup, ...]:
+        low, _ = await self._range(tenant)
+        values = (low + query.after, low + query.through, query.since, query.until)
+        return rows.traffic_from_rows(await self._read(lambda db: db.execute(team_reads.TRAFFIC, values).fetchall()))
+
     async def answers(self, tenant: str, request_id: str) -> tuple[Post, ...]:
         low, high = await self._range(tenant)
-        query = (
-            f"{_POSTS} in_reply_to = ? AND in_reply_to <> '' AND post.number BETWEEN ? AND ? AND post.seq > tally.floor"
-            " ORDER BY post.number"
-        )
-        post_rows = await self._read(lambda db: db.execute(query, (request_id, low, high)).fetchall())
+        post_rows = await self._read(lambda db: db.execute(team_reads.ANSWERS, (request_id, low, high)).fetchall())
         return tuple(map(rows.post_from_row, post_rows))
 
     async def pending(self, tenant: str, to: str) -> tuple[Post, ...]:
         low, high = await self._range(tenant)
-        query = (
-            f"{_POSTS} addressee = ? AND state = 'pending' AND post.number BETWEEN ? AND ? AND post.seq > tally.floor"
-            " ORDER BY post.number"
-        )
-        post_rows = await self._read(lambda db: db.execute(query, (to, low, high)).fetchall())
+        post_rows = await self._read(lambda db: db.execute(team_reads.PENDING, (to, low, high)).fetchall())
         return tuple(map(rows.post_from_row, post_rows))
 
     async def waiting(self, after: str, limit: int) -> tuple[tuple[str, str], ...]:
-        query = (
-            "SELECT DISTINCT tenant.id, addressee FROM (SELECT number, addressee FROM post INDEXED BY post_pending"
-            " WHERE state = 'pending' AND addressee > ? ORDER BY addressee LIMIT ?) AS one"
-            " JOIN tenant ON tenant.number = one.number >> ? ORDER BY addressee"
-        )
-        return tuple(await self._read(lambda db: db.execute(query, (after, limit, rows.SHIFT)).fetchall()))
+        return tuple(await self._read(lambda db: db.execute(team_reads.WAITING, (after, limit, rows.SHIFT)).fetchall()))
 
     async def oldest_request(self, tenant: str, agent: str, now: str) -> int | None:
         low, _ = await self._range(tenant)

@@ -338,6 +338,40 @@ class PolicyDifferences(Record, frozen=True, kw_only=True):
     effective: list[PolicyDifference]
 
 
+# ---------------------------------------------------------------- traffic
+
+
+class TrafficPair(Record, frozen=True, kw_only=True):
+    """How many messages went one way. A message to several recipients counts for each of them."""
+
+    sender: Annotated[str, Meta(description="An agent, a person or an org unit; empty for none.")] = msgspec.field(
+        name="from"
+    )
+    to: Annotated[str, Meta(description="The same; `*` is everyone in a channel.")]
+    delivered: int
+    held: Annotated[int, Meta(description="Messages that were held, whatever became of them.")]
+    denied: int
+    last_at: Timestamp
+
+
+class Traffic(Record, frozen=True, kw_only=True):
+    """Who talked to whom in a period, the busiest pairs first.
+
+    Delivered messages are counted as long as their channels keep them, held and denied ones by the audit log. Messages
+    of the server itself do not count. `complete` is false when the period has more than one answer counts (then the
+    counts begin at `since`, or pairs are left out), or when channels have evicted messages of it.
+    """
+
+    __module__ = "parley"
+
+    by: str
+    since: Timestamp
+    until: Timestamp
+    complete: bool
+    evicted_channels: Annotated[int, Meta(description="Channels that no longer keep all messages of the period.")]
+    pairs: list[TrafficPair]
+
+
 # ---------------------------------------------------------------- trials
 
 
