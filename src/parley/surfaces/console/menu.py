@@ -54,6 +54,7 @@ MENU: Groups = (
         "Govern",
         (
             MenuEntry("Exchanges", "exchanges", "x"),
+            MenuEntry("Traffic", "traffic", "t"),
             MenuEntry("Audit log", "audit", "l"),
             MenuEntry("Policies", "policies", "r"),
             MenuEntry("Suspend", "suspend", "p", GOVERNS),

@@ -112,6 +112,8 @@ class Filter(NamedTuple):
     # Value and words of each.
     choices: tuple[tuple[str, str], ...] = ()
     hint: str = ""
+    # The words of the choice that is made when nothing is chosen.
+    unset: str = "all"
 
 
 def filters(visit: Visit, path: str, *fields: Filter, words: str = "Filter") -> Html:
@@ -131,7 +133,7 @@ def _field(field: Filter, value: str) -> Html:
     if field.choices:
         options = [
             h("option", words, value=choice, selected=choice == value)
-            for choice, words in (("", "all"), *field.choices)
+            for choice, words in (("", field.unset), *field.choices)
         ]
         return h("span", label, h("select", options, id=field_id, name=field.name))
     entry = h("input", id=field_id, name=field.name, value=value, placeholder=field.hint or None, dir="auto",

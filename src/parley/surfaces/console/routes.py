@@ -17,6 +17,7 @@ from parley.surfaces.console.pages import (
     sessions,
     suspend,
     threads,
+    traffic,
     webhooks,
 )
 
@@ -46,6 +47,7 @@ ROUTES: tuple[PageRoute, ...] = (
     PageRoute(("exchanges", "*"), exchanges.detail_page, exchanges.close),
     PageRoute(("audit",), audit.list_page),
     PageRoute(("audit", "*"), audit.detail_page),
+    PageRoute(("traffic",), traffic.list_page),
     PageRoute(("policies",), policies.list_page),
     PageRoute(("policies", "diff"), policy_trials.diff_page),
     PageRoute(("policies", "try"), policy_trials.try_page, policy_trials.explain),
