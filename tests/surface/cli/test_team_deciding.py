@@ -530,7 +530,7 @@ def test_an_exchange_is_shown_as_a_transcript_with_what_waits(people: People) ->
     assert f"{people.agent} to {people.other}: information_query, escalated, round 1 of 3" in shown
     assert f"  1  {people.agent}: Which city?" in shown
     assert f"Held for approval: parley approvals show {held['approval']}" in shown
-    assert "I commit" not in shown
+    assert "held: I commit to it." in shown
 
 
 def test_exchanges_are_found_by_outcome_agent_and_conversation(people: People) -> None:

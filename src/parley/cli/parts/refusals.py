@@ -77,7 +77,7 @@ def explain_refusal(error: ParleyError, args: argparse.Namespace, command: str =
         error.hint = sandbox_hint(settings, path) or owner_hint(settings, path)
     elif [(problem.code, problem.field) for problem in error.problems] == [("required", "sender")]:
         error.message = "no sending agent"
-    elif error.problems and hasattr(args, "url"):
+    elif error.problems and error.code == "invalid" and hasattr(args, "url"):
         _name_options(error, args)
     elif error.code == "bad_cursor" and getattr(args, "since", None):
         error.message = error.message.replace("since is", f"--since {args.since!r} is", 1)

@@ -20,6 +20,7 @@ from parley.domain.store.changes import TeamChanges
 if TYPE_CHECKING:
     from parley.app.team.team import Team
     from parley.domain.directory.callers import Caller, RenderAnswer
+    from parley.domain.store.changes import Committed
     from parley.ports.team import TeamStore
 
 _KEY_MAX_CHARS = 255
@@ -93,7 +94,6 @@ class _LateAnswers:
         self._gathered: list[TeamChanges] = []
         # Those that are not stored yet, by scope.
         self._unwritten: dict[str, Saved] = {}
-        self._writes: set[asyncio.Future[None]] = set()
 
     def add(self, changes: TeamChanges) -> None:
         """Store an answer soon."""
@@ -110,18 +110,19 @@ class _LateAnswers:
     def _flush(self) -> None:
         gathered, self._gathered = self._gathered, []
         for changes in gathered:
-            write = asyncio.ensure_future(self._write(changes))
-            self._writes.add(write)
-            write.add_done_callback(self._writes.discard)
+            self._write(changes)
 
-    async def _write(self, changes: TeamChanges) -> None:
+    def _write(self, changes: TeamChanges) -> None:
+        scope = changes.saved.scope if changes.saved is not None else ""
+
+        def forget(_outcome: Committed | Exception) -> None:
+            # Also when it was refused, for example by a full disk: the next request reports it.
+            self._unwritten.pop(scope, None)
+
         try:
-            await self._store.commit(changes)
-        except ParleyError:
-            pass  # for example a full disk: the next request reports it
-        finally:
-            if changes.saved is not None:
-                self._unwritten.pop(changes.saved.scope, None)
+            self._store.submit(changes, forget)
+        except ParleyError as error:  # the store is closed
+            forget(error)
 
 
 class Idempotency:

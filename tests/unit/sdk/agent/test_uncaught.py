@@ -43,7 +43,8 @@ def run(program: str, **environment: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("program", [RUN, RUN_ALL])
 def test_without_a_key_it_says_so_in_one_line(program: str) -> None:
-    with a_peer(refused("401 Unauthorized", "unauthorized")) as peer:
+    refusal = refused("401 Unauthorized", "unauthorized")
+    with a_peer(refusal, refusal) as peer:  # whether it is there, and then the first request
         code, text = run(program, PARLEY_URL=peer.url)
 
     assert (code, len(text.splitlines())) == (6, 2)

@@ -35,6 +35,7 @@ async def test_a_policy_is_put_into_force_explained_tried_and_taken_out(server: 
         assert (await boss.policy_history())[0].label == made.label
         assert (await boss.effective_policy("alice", at=first)).label == first
         assert (await boss.policy_differences(first)).new_label == made.label
+        assert (await boss.traffic(by="user")).pairs == []
 
         told = await boss.explain("alice", "bob", "We promise it.", exchange_type="information_query")
         assert (told.verdict, told.detected_keywords) == ("hold", ["promise"])

@@ -56,7 +56,7 @@ async def close(call: Call) -> Response:
 
 async def _close_again(call: Call, exchange_id: str) -> Response:
     del exchange_id
-    return await get(call)
+    return json(200, exchange_of(await exchanges.get(call.team, call.caller, call.params["exchange_id"])))
 
 
 _TAG = "exchanges"
