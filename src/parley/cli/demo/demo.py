@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
 
     from parley.cli.demo.narration import Narrator
+    from parley.cli.demo.story import Story
     from parley.sdk.client.client import AsyncClient
 
 _DEFAULT_LENGTH = "1h"
@@ -46,6 +47,15 @@ class Visitor(NamedTuple):
     name: str
     about: str
     client: AsyncClient
+
+
+class Demo(NamedTuple):
+    """The server, who gets a link to it, the clients of the agents by name, and what they play."""
+
+    server: DemoServer
+    visitors: list[Visitor]
+    agents: dict[str, AsyncClient]
+    story: Story
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,6 +120,20 @@ async def _until(stop: asyncio.Event, play: Coroutine[None, None, None]) -> None
 
 
 async def _play(args: argparse.Namespace, folder: str, narrator: Narrator, seconds: float) -> None:
+    async with open_demo(folder, narrator) as demo:
+        await demo.story.begin(demo.agents)
+        await _print_beginning(args, demo.server, demo.visitors, narrator)
+        works = [demo.story.go_on()]
+        if not args.json and _can_ask_for_links():
+            works.append(_print_fresh_links(demo.server, demo.visitors, narrator))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*works)
+
+
+@asynccontextmanager
+async def open_demo(folder: str, narrator: Narrator) -> AsyncIterator[Demo]:
+    """The server with its people, agents and policy, before the story begins; the agents are stopped at the end."""
     from parley.cli.demo.story import INTENT, PEOPLE, POLICY, Story
     from parley.sdk.client.client import AsyncClient
 
@@ -134,14 +158,7 @@ async def _play(args: argparse.Namespace, folder: str, narrator: Narrator, secon
         intent = await agents[owner].create_intent(INTENT, status="active", access=others)
         story = Story(narrator, intent.id)
         try:
-            await story.begin(agents)
-            await _print_beginning(args, server, visitors, narrator)
-            works = [story.go_on()]
-            if not args.json and _can_ask_for_links():
-                works.append(_print_fresh_links(server, visitors, narrator))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await asyncio.gather(*works)
+            yield Demo(server, visitors, agents, story)
         finally:
             await story.end()
 
@@ -189,7 +206,7 @@ def _host_of(name: str) -> str:
 async def _print_beginning(
     args: argparse.Namespace, server: DemoServer, visitors: list[Visitor], narrator: Narrator
 ) -> None:
-    links = await _links(server, visitors)
+    links = await login_links(server, visitors)
     if args.json:
         narrator.begin([json_text({"url": server.url, "links": links})])
         return
@@ -207,7 +224,7 @@ async def _print_beginning(
     )
 
 
-async def _links(server: DemoServer, visitors: list[Visitor]) -> dict[str, str]:
+async def login_links(server: DemoServer, visitors: list[Visitor]) -> dict[str, str]:
     """A link for each, which signs in once."""
     return {
         visitor.name: f"http://{_host_of(visitor.name)}:{server.port}/console/login"
@@ -245,7 +262,7 @@ async def _print_fresh_links(server: DemoServer, visitors: list[Visitor], narrat
     try:
         while await pressed.wait():
             pressed.clear()
-            narrator.write(_link_lines(visitors, await _links(server, visitors)))
+            narrator.write(_link_lines(visitors, await login_links(server, visitors)))
     finally:
         loop.remove_reader(terminal)
 

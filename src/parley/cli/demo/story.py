@@ -56,13 +56,18 @@ class Story:
     def agents(self) -> tuple[ScriptedAgent, ...]:
         return (self._sally, self._quinn, self._erik, self._tess)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether somebody has to decide before an agent goes on."""
+        return self._sally.is_waiting or self._quinn.is_waiting
+
     async def begin(self, clients: dict[str, AsyncClient]) -> None:
         """Let the agents work, and tell the first round without pauses: whoever opens a page finds something there."""
         readies = [self._start_agent(agent, clients[agent.name]) for agent in self.agents]
         try:
             async with asyncio.timeout(_READY_SECONDS):
                 await asyncio.gather(*[ready.wait() for ready in readies])
-                await self._tell_round()
+                await self.tell_round()
                 await self._erik.has_committed.wait()
         except TimeoutError:
             raise Unavailable("the agents of the demo did not start in time", hint="try it again") from None
@@ -72,15 +77,9 @@ class Story:
         self._narrator.pace = PACE_SECONDS
         while True:
             await asyncio.sleep(_ROUND_SECONDS)
-            await self._tell_round()
+            await self.tell_round()
 
-    async def end(self) -> None:
-        """Stop everybody."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _tell_round(self) -> None:
+    async def tell_round(self) -> None:
         """One round. Nothing new is held while something of the same agent waits for its person."""
         deal = next(self._deals)
         await self._tell(self._sally.ask_for_state(deal))
@@ -90,6 +89,12 @@ class Story:
         if not self._quinn.is_waiting:
             await self._tell(self._quinn.promise_seats(deal))
         await self._tell(self._tess.tell_too_much(deal))
+
+    async def end(self) -> None:
+        """Stop everybody."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _tell(self, scene: Coroutine[None, None, None]) -> None:
         """Play a scene. A refusal, for example because an agent was suspended, ends the scene and not the demo."""
