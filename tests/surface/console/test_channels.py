@@ -6,6 +6,8 @@ from datetime import timedelta
 
 from parley.domain.directory.callers import KeyKind
 from parley.domain.times import stamp
+from parley.surfaces.console.routes import ROUTES
+from parley.surfaces.http.server import all_routes
 from tests.conformance.ocip.governed import MESSAGES, admin_of, held, pair, person
 from tests.rigs.team import CHANNEL, LiveServer, with_server
 from tests.rigs.visitor import Visitor, text_of
@@ -155,3 +157,22 @@ async def test_an_admin_begins_with_five_numbers_and_what_needs_somebody(server:
     assert "approval alice to bob: We promise it." in page
     assert "late request alice asked bob: Is it done?" in page
     assert person_begins.headers["location"] == "/console/approvals"
+
+
+@with_server
+async def test_an_address_is_decoded_once_and_no_step_of_it_is_another_path_of_the_api(server: LiveServer) -> None:
+    visitor = await signed_in(server)
+    paths = [route.path.split("/") for route in all_routes() if route.method == "GET"]
+    # What stands in the API where another path has an id.
+    literal = sorted({path[2] for path in paths if len(path) > 2 and "{" not in path[2]})
+    pages = [route.steps for route in ROUTES if "*" in route.steps]
+
+    for step in [*literal, "..", "a%2Fb", "%252e%252e%252f", "%E2%80%AE"]:
+        for steps in pages:
+            path = "/".join(["/console", *[step if part == "*" else part for part in steps]])
+            assert (await visitor.open(path)).status < 500, path
+
+    shown = text_of(await visitor.open("/console/policies/50%2525/a%2Fb%3Fc"))
+    away = await Visitor(server).open("/console/policies/50%2525/a%2Fb%3Fc")
+    assert "50%25/a/b?c" in shown
+    assert away.headers["location"] == "/console/login?next=%2Fconsole%2Fpolicies%2F50%252525%2Fa%252Fb%253Fc"

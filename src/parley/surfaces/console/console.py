@@ -7,7 +7,6 @@ request ──> static file, or sign in
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from parley.domain.errors.errors import ParleyError
 from parley.domain.version import VERSION
@@ -19,7 +18,7 @@ from parley.surfaces.console.live import LiveRows, OpenStreams
 from parley.surfaces.console.menu import AUDITOR
 from parley.surfaces.console.parts import note
 from parley.surfaces.console.routes import find_handler
-from parley.surfaces.console.visit import ApiRefused, Page, Redirect, Visit, fields_of
+from parley.surfaces.console.visit import ApiRefused, Page, Redirect, Visit, fields_of, steps_of
 from parley.surfaces.entrance.refusals import INTERNAL, refusal_of, status_of
 from parley.surfaces.http.files import page_response
 from parley.surfaces.http.http1.message import Response
@@ -52,7 +51,7 @@ class Console:
 
     def __call__(self, request: Request) -> Response | Awaitable[Response]:
         """Answer a request."""
-        steps = [unquote(step) for step in request.path.split("/")[2:] if step]
+        steps = steps_of(request)
         if steps[:1] == ["static"]:
             return static_response(request, steps[1:])
         if request.method not in ("GET", "HEAD", "POST"):
@@ -178,7 +177,8 @@ def _redirect(path: str, headers: Headers = ()) -> Response:
 
 
 def _whole_path(request: Request) -> str:
-    return f"{request.path}?{request.query}" if request.query else request.path
+    path = request.raw_path.decode("ascii")
+    return f"{path}?{request.query}" if request.query else path
 
 
 def _no_page() -> Page:

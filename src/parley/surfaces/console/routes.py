@@ -42,6 +42,8 @@ class PageRoute(NamedTuple):
 ROUTES: tuple[PageRoute, ...] = (
     PageRoute((), home.first_page),
     PageRoute(("approvals",), approvals.list_page),
+    # No approval, but a path of the API below them.
+    PageRoute(("approvals", "count"), None),
     PageRoute(("approvals", "*"), approvals.detail_page, approvals.decide),
     PageRoute(("exchanges",), exchanges.list_page),
     PageRoute(("exchanges", "*"), exchanges.detail_page, exchanges.close),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from parley.surfaces.http.http1.message import Request, Response
 
@@ -108,6 +108,11 @@ class Visit:
         path = "/api/v1/" + "/".join([quote(step, safe="") for step in steps])
         headers = {b"content-type": b"application/json"}
         return Request(method, path, path.encode(), query, headers, body, self._client)
+
+
+def steps_of(request: Request) -> list[str]:
+    """The steps of a path below /console, each decoded once: one may have a slash or a percent sign in it."""
+    return [unquote(step) for step in request.raw_path.decode("ascii").split("/")[2:] if step]
 
 
 def fields_of(text: str) -> dict[str, str]:

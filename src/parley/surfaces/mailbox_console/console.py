@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from hmac import compare_digest
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote
 
 from parley.domain.errors.errors import ParleyError
 from parley.domain.version import VERSION
@@ -21,7 +20,7 @@ from parley.surfaces.console.html import address, h, join
 from parley.surfaces.console.live import OpenStreams
 from parley.surfaces.console.menu import MenuEntry, keys, menu
 from parley.surfaces.console.parts import command, note
-from parley.surfaces.console.visit import Page, fields_of
+from parley.surfaces.console.visit import Page, fields_of, steps_of
 from parley.surfaces.entrance.refusals import status_of
 from parley.surfaces.http.files import page_response
 from parley.surfaces.http.http1.message import Response
@@ -107,7 +106,7 @@ class MailboxConsole:
             return problem(403, "host_forbidden", "a request names the server that it is for")
         if not request.path.startswith("/console"):
             return _redirect("/console") if request.path == "/" else problem(404, "not_found", "nothing at this path")
-        steps = [unquote(step) for step in request.path.split("/")[2:] if step]
+        steps = steps_of(request)
         if steps[:1] == ["static"]:
             return static_response(request, steps[1:])
         if steps == ["login"]:
@@ -148,7 +147,7 @@ class MailboxConsole:
     def _visit(self, request: Request, steps: list[str]) -> Response:
         if not self._is_signed_in(request):
             if sign_in.is_from_elsewhere(request):
-                return self._html(request, sign_in.refresh_page(request.path))
+                return self._html(request, sign_in.refresh_page(request.raw_path.decode("ascii")))
             return _redirect(address("login"))
         request.known = True
         if not steps:
