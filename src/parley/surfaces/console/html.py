@@ -57,9 +57,10 @@ def document(title: str, *children: Child, **attributes: Attribute) -> Html:
 
 def address(*steps: str, **query: str | int | None) -> str:
     """The path of a page of the console; steps and query are escaped, and what is empty is left out."""
-    path = "/".join(["/console", *[quote(step, safe="") for step in steps]])
+    # The name of a file may be no text: a page with such a name shows everything else.
+    path = "/".join(["/console", *[quote(step, safe="", errors="replace") for step in steps]])
     fields = [(name.removesuffix("_"), value) for name, value in query.items() if value not in (None, "")]
-    return f"{path}?{urlencode(fields)}" if fields else path
+    return f"{path}?{urlencode(fields, errors='replace')}" if fields else path
 
 
 def text(content: str) -> Html:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from parley.app.mailbox import overview
@@ -26,6 +27,8 @@ REFRESH_SECONDS = 10
 # Rows of a list; the command line has all of them.
 ROWS_MAX = 200
 REVIEWS_MAX = 50
+# Control characters, and bytes that are no UTF-8.
+_NOT_IN_ADDRESSES = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _URGENT = {"P0": "bad", "P1": "warn"}
 _STATES = {"approved": "ok", "escalated": "bad", "rejected": "bad"}
 
@@ -114,8 +117,7 @@ def _agent_page(view: AgentOverview, here: str, shown: Html) -> Page:
 
 def _item_row(item: Item, agent: str, now: datetime, other: str) -> Html:
     if item.problem:
-        link = h("a", item.file, href=address("agents", agent, "files", item.file), dir="auto")
-        return h("tr", h("th", link, scope="row"), h("td", "-"), h("td", "-"), h("td", "-"),
+        return h("tr", h("th", _file_link(agent, item.file), scope="row"), h("td", "-"), h("td", "-"), h("td", "-"),
                  h("td", tag(item.status, "bad"), " ", item.problem))  # fmt: skip
     link = h("a", item.subject or item.id, href=address("agents", agent, "messages", item.id), dir="auto")
     doubts = [h("div", doubt, class_="muted") for doubt in item.doubts]
@@ -239,9 +241,15 @@ def dead_letters_page(project: ProjectReader, now: datetime) -> Page:  # as ever
 
 
 def _file_row(agent: str, file: RefusedFile) -> Html:
-    link = h("a", file.file, href=address("agents", agent, "files", file.file), dir="auto")
     why = h("td", file.detail, h("div", h("code", file.code)), dir="auto")
-    return h("tr", h("th", link, scope="row"), h("td", agent, dir="auto"), why)
+    return h("tr", h("th", _file_link(agent, file.file), scope="row"), h("td", agent, dir="auto"), why)
+
+
+def _file_link(agent: str, name: str) -> Html:
+    """The link to a file that is no message; its name alone where no address can have it."""
+    if _NOT_IN_ADDRESSES.search(name):
+        return h("span", name, dir="auto")
+    return h("a", name, href=address("agents", agent, "files", name), dir="auto")
 
 
 def _page(title: str, step: str, *content: Html | list[Html] | None) -> Page:

@@ -169,3 +169,28 @@ def test_an_agent_whose_ledger_is_broken_hides_no_other(home: Path) -> None:
 
     assert 'class="note bad"><b dir="auto">codex</b>' in page
     assert 'href="/console/agents/claude"' in page
+
+
+def test_no_name_of_a_file_hides_the_others_and_every_link_leads_to_its_file(home: Path) -> None:
+    names = [
+        b"\xff\xfe.yaml",
+        b"a\nb.yaml",
+        b"\x1b[31m.yaml",
+        b"%252e%2e%2f.yaml",
+        b"a?b#c&d e.yaml",
+        b"<b>\xe2\x80\xae.yaml",
+    ]
+    inbox = os.fsencode(home / "projects/demo/agents/codex/inbox")
+    for name in names:
+        Path(os.fsdecode(inbox + b"/" + name)).write_bytes(b"no message")
+        os.utime(inbox + b"/" + name, (0, 0))
+    browser = Browser(home)
+
+    page = browser.text("agents/codex")
+    links = [link for link in links_in(page) if "/files/" in link]
+
+    assert "U+DCFF" in page
+    # No address can have the first three.
+    assert len(links) == 3
+    for link in links:
+        assert "no message" in browser.text(link)
