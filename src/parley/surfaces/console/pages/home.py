@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _NEEDS = 20
 # Refused messages are counted up to here.
+# Entries about messages: those about the end of an exchange would count a refusal twice.
+_MESSAGES = "agent_exchange"
 _DENIED_MAX = 1_000
 _NEWEST = 10**15 - 1
 
@@ -71,7 +73,7 @@ async def _tiles(visit: Visit, denied: list[Need], status: Document | None) -> l
         _tile("Waiting approvals", waiting and waiting["count"], address("approvals")),
         _tile("Late requests", asks and asks["late"], "", "no answer in time, last 24 hours"),
         _tile("Agents online", online, address("agents"), f"of {len(agents):,}"),
-        _tile("Denied", count, address("audit", outcome="denied"), "in the last hour"),
+        _tile("Denied", count, address("audit", action=_MESSAGES, outcome="denied"), "in the last hour"),
         _tile("Servers", nodes, address("servers") if visit.who.get("operator") else "", about if status else ""),
     ]
 
@@ -111,7 +113,15 @@ async def _late_asks(visit: Visit) -> list[Need]:
 
 async def _denied(visit: Visit) -> list[Need]:
     """What was refused in the last hour."""
-    page = await _get(visit, "audit", outcome="denied", since=_ago(visit, hours=1), before=_NEWEST, limit=_DENIED_MAX)
+    page = await _get(
+        visit,
+        "audit",
+        action=_MESSAGES,
+        outcome="denied",
+        since=_ago(visit, hours=1),
+        before=_NEWEST,
+        limit=_DENIED_MAX,
+    )
     return [_refusal(entry) for entry in (page["entries"] if page else ()) if entry["document"]]
 
 
