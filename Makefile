@@ -20,7 +20,7 @@ BOOTSTRAP = $(PYTHON) tools/bootstrap.py $(1)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools wheel run story test system stores postgres counts lint types imports check fault harness mcp bench attention docs clean
+.PHONY: help setup tools wheel run story test system stores postgres counts lint types imports check fault harness mcp bench attention console docs clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
@@ -80,11 +80,14 @@ mcp: tools ## Let the official MCP client talk to Parley (fetches it once: 70 MB
 		.venv-mcp/bin/pip install --quiet --require-hashes -r requirements/mcp.txt && touch .venv-mcp/lock; }
 	$(BIN)/pytest tests/mcp_client
 
-bench: tools ## Measure, side by side with the peers ("make bench attention": how coding agents notice messages)
-	$(if $(filter attention,$(MAKECMDGOALS)),,$(BIN)/python -m bench)
+bench: tools ## Measure, side by side with the peers (also "make bench attention", "make bench console")
+	$(if $(filter attention console,$(MAKECMDGOALS)),,$(BIN)/python -m bench)
 
 attention: tools
 	$(BIN)/python -m bench attention
+
+console: tools
+	$(BIN)/python -m bench console
 
 docs: tools ## Regenerate the blocking client and the reference
 	$(BIN)/python tools/gen_client.py

@@ -6,7 +6,8 @@ the rules cost beside doing without them, `sdk` how fast agents are, `postgres` 
 `python -m bench against TREE` compares this checkout with another one of Parley, for example an earlier release;
 `python -m bench count` with what was recorded of it, and `python -m bench record` records it. `--record` keeps the
 summary of a run. `python -m bench page` writes what is recorded into docs/explanation/speed.md. `python -m bench
-attention` measures how coding agents notice messages, for docs/explanation/attention.md.
+attention` measures how coding agents notice messages, for docs/explanation/attention.md; `python -m bench console` the
+budget of the console in a browser.
 """
 
 from __future__ import annotations
@@ -99,9 +100,17 @@ def _attention(arguments: list[str]) -> int:
     return attention.main(arguments)
 
 
+def _console(arguments: list[str]) -> int:
+    """Measure the console. Loaded only then: it needs a browser."""
+    from bench.console import main as console
+
+    return console.main(arguments)
+
+
 _VERBS = {
     "against": against.main,
     "attention": _attention,
+    "console": _console,
     "count": record.count_main,
     "page": page.main,
     "record": _record,

@@ -24,11 +24,12 @@ def main(arguments: list[str]) -> int:
 
 def page(text: str) -> str:
     """The page with the figures of the records in place of those that it has."""
-    text = _replace(text, _BEGIN, _END, _figures())
-    return _replace(text, _COUNTS_BEGIN, _COUNTS_END, _counts())
+    text = replace(text, _BEGIN, _END, _figures())
+    return replace(text, _COUNTS_BEGIN, _COUNTS_END, _counts())
 
 
-def _replace(text: str, begin: str, end: str, content: str) -> str:
+def replace(text: str, begin: str, end: str, content: str) -> str:
+    """The text with this content between two marks."""
     before, _, rest = text.partition(begin)
     _, _, after = rest.partition(end)
     return f"{before}{begin}\n\n{content}\n\n{end}{after}"

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from bench.console import page as console
 from bench.counts import record
 from bench.figures import OACP, REFERENCE, Figure, Goal
 from bench.measure import Sample
@@ -38,6 +39,15 @@ def test_a_count_that_changes_changes_the_page(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(record, "load", lambda: records | {"9.9.9": {"3.11": {"send": {"bytecodes": 1_234_567}}}})
 
     assert "1,234,567" in page.page(page.PAGE.read_text())
+
+
+def test_the_figures_of_the_console_and_their_record_agree() -> None:
+    text, recorded = page.PAGE.read_text(), console.load()
+    changed = recorded | {"held p95": recorded["held p95"]._replace(value=123_456.0)}
+
+    assert console.page(text, recorded) == text, "run: python -m bench console --page"
+    assert "| 123,456 ms | <= 100 ms |" in console.page(text, changed)
+    assert recorded.keys() == console.GOALS.keys()
 
 
 def test_every_text_of_the_picture_is_inside_of_it() -> None:

@@ -61,6 +61,10 @@ class Page:
         await self._command("Page.navigate", url=url)
         await self.until("document.readyState === 'complete'")
 
+    async def forget(self) -> None:
+        """Empty the cache, as at a first visit; the sign-in stays."""
+        await self._command("Network.clearBrowserCache")
+
     async def run(self, script: str) -> Any:  # noqa: ANN401  # what the script gives
         """The value of a script in the page, or of the promise that it gives."""
         done = await self._command("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
