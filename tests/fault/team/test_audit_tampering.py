@@ -268,7 +268,7 @@ def test_a_verifier_that_leaves_a_check_out_is_found_out(
         monkeypatch.setattr(LogCheck, "entry", _take_anything)
         monkeypatch.setattr(LogCheck, "_signed", lambda self: (self.size, "", ()))
     elif skipped == "signatures":
-        monkeypatch.setattr(audit_log, "signed", lambda *_: True)
+        monkeypatch.setattr(audit_log, "is_signed", lambda *_: True)
         outside = ()
     elif skipped == "roots":
         monkeypatch.setattr(LogCheck, "_signed", lambda self: (self.size, "", ()))
