@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from parley.surfaces.console.html import address, h, join
+from parley.surfaces.console.menu import GOVERNS
 from parley.surfaces.console.parts import Filter, data_table, empty, fact, filters, moment, note, tabs
 from parley.surfaces.console.visit import ApiRefused, Page
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from parley.surfaces.console.visit import Document, Visit
 
 MENU = "policies"
-_GOVERNS = ("admin", "auditor")
 _HISTORY_ROWS = 50
 _DAY_LENGTH = len("2026-03-13")
 
@@ -52,7 +52,7 @@ async def list_page(visit: Visit) -> Page:
 
 def governs(visit: Visit) -> bool:
     """Whether the caller reads versions, differences and trials."""
-    return visit.who["kind"] in _GOVERNS
+    return visit.who["kind"] in GOVERNS
 
 
 def views(visit: Visit, here: str) -> Html | None:
