@@ -109,7 +109,8 @@ async def follow(team: Team, caller: Caller, followed: Followed, after: int | No
     Raises when the right is revoked. Without a cursor it starts at the head.
     """
     listener = team.tail.listen(followed.topic(caller.tenant))
-    rights, alarm = _Rights(team, caller, followed), _Alarm(listener)
+    loop = asyncio.get_running_loop()
+    rights, alarm = _Rights(team, caller, followed), _Alarm(loop, listener)
     team.connected.enter(caller)
     try:
         head = await team.store.head(caller.tenant)
@@ -117,7 +118,7 @@ async def follow(team: Team, caller: Caller, followed: Followed, after: int | No
         cursor = head if after is None else min(after, head)
         listener.behind = after is not None
         yield None
-        spoke = _time()
+        spoke = loop.time()
         # They may have changed before it listened.
         key = await rights.check()
         while True:
@@ -125,27 +126,25 @@ async def follow(team: Team, caller: Caller, followed: Followed, after: int | No
                 async for batch in _catch_up(team, rights, listener, cursor):
                     cursor = batch.position
                     yield batch._replace(items=await rights.visible(batch.items))
-                    spoke = _time()
+                    spoke = loop.time()
                 continue
             if not listener.event.is_set():
-                alarm.set(min(spoke + PING_SECONDS - _time(), _patience(team, key)))
+                alarm.set(min(spoke + PING_SECONDS, loop.time() + _patience(team, key)))
                 await listener.event.wait()
             queued = [item for item in listener.take() if item.position > cursor]
-            key = await rights.check()
-            shown = await rights.visible(queued) if queued else queued
+            key = rights.known_key() or await rights.check()
+            shown = rights.known_visible(queued)
+            if shown is None:
+                shown = await rights.visible(queued)
             cursor = queued[-1].position if queued else cursor
             # What is hidden from it wakes a stream, too: it still says in time that it is there.
-            if shown or _time() >= spoke + PING_SECONDS:
+            if shown or loop.time() >= spoke + PING_SECONDS:
                 yield FeedBatch(shown, cursor)
-                spoke = _time()
+                spoke = loop.time()
     finally:
         alarm.cancel()
         team.connected.leave(caller)
         team.tail.leave(listener)
-
-
-def _time() -> float:
-    return asyncio.get_running_loop().time()
 
 
 def _patience(team: Team, key: Key) -> float:
@@ -158,17 +157,16 @@ def _patience(team: Team, key: Key) -> float:
 class _Alarm:
     """Wakes a listener in time. It is set anew when it has gone off or is late, not for every message."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, listener: Listener) -> None:
+        self._loop = loop
         self._event = listener.event
         self._timer: asyncio.TimerHandle | None = None
 
-    def set(self, seconds: float) -> None:
-        """Wake the listener in so many seconds at the latest."""
-        loop = asyncio.get_running_loop()
-        when = loop.time() + seconds
-        if self._timer is None or not loop.time() < self._timer.when() <= when:
+    def set(self, when: float) -> None:
+        """Wake the listener at this time of the loop at the latest."""
+        if self._timer is None or not self._loop.time() < self._timer.when() <= when:
             self.cancel()
-            self._timer = loop.call_at(when, self._event.set)
+            self._timer = self._loop.call_at(when, self._event.set)
 
     def cancel(self) -> None:
         if self._timer is not None:
@@ -234,12 +232,22 @@ class _Rights:
         self._until = ""
         self._sights: dict[str, _ChannelSight] = {}
 
+    def known_key(self) -> Key | None:
+        """The follower's key while nothing has changed that its right rests on; None when it has to be checked."""
+        store, caller = self._team.store, self.caller
+        generations = (store.generation(caller.tenant), store.generation(NO_TENANT))
+        if generations == self._generations and 0 not in generations and not self._is_over():
+            return self._key
+        return None
+
     async def check(self) -> Key:
         """The follower's key. Refused when it may no longer follow."""
+        known = self.known_key()
+        if known is not None:
+            return known
         store = self._team.store
+        # Read before the records that are looked at below.
         generations = (store.generation(self.caller.tenant), store.generation(NO_TENANT))
-        if self._key is not None and generations == self._generations and 0 not in generations and not self._is_over():
-            return self._key
         self._sights.clear()
         key = await check_key(self._team, self.caller)
         access = await check_follows(self._team, self.caller, self.followed)
@@ -247,6 +255,23 @@ class _Rights:
         if access is not None:
             self._ends(access.due)
         return key
+
+    def known_visible(self, items: list[FeedItem]) -> list[FeedItem] | None:
+        """Those of some messages that the follower may see, by what `check` has just confirmed; None: look them up.
+
+        Most messages of a stream come from channels that it has shown before. Nothing waits here, so a message to
+        many followers takes no coroutine for each of them.
+        """
+        now = self._team.round_stamp()
+        shown: list[FeedItem] = []
+        for item in items:
+            post = item.post
+            sight = self._sights.get(post.channel_id) if post is not None else None
+            if post is None or sight is None:
+                return None
+            if _concerns(self.followed, post, now) and sight.includes(self.followed, post):
+                shown.append(item)
+        return shown
 
     async def visible(self, items: Iterable[FeedItem]) -> list[FeedItem]:
         """Those items that the follower may see now. Refused when it may no longer follow."""

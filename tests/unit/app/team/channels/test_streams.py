@@ -275,6 +275,25 @@ async def test_an_agents_stream_shows_what_was_said_to_it_anywhere(rig: Rig) -> 
 
 
 @with_rig
+async def test_a_channel_that_an_agents_stream_has_shown_before_shows_nothing_that_is_not_for_it(rig: Rig) -> None:
+    await a_channel(rig)
+    await rig.access(assignments=(rig.assignment("bob"),))
+    # They take part from now on: no record changes when they speak again.
+    for agent in ("alice", "bob", "carol"):
+        await rig.say(agent)
+
+    async with following(rig, Followed(agent="bob"), rig.caller("bob")) as stream:
+        first = await rig.say("alice")
+        assert (await stream.next()).post == first
+
+        await rig.say("bob")
+        await rig.say("alice", to="carol")
+        second = await rig.say("alice", to="bob")
+
+        assert (await stream.next()).post == second
+
+
+@with_rig
 async def test_what_found_its_recipients_late_reaches_their_streams(rig: Rig) -> None:
     await a_channel(rig)
     waiting = await rig.say("alice", to="role:billing", pattern=Pattern.REQUEST)
