@@ -6,10 +6,11 @@ import os
 
 from bench.channels.posts import TEXT, Result, of, post
 from bench.channels.processes import AGENT, Server, Worker, load, parley_up, request
-from bench.figures import Figure, Goal
+from bench.figures import ALONE, Figure, Goal
 from bench.workspace import Bench
 
 _GOAL = Goal("<=", 1.2, "x")
+_ROW = "durable POST beside a stream over hidden messages: p50"
 _BATCH = 100
 _THIRD = "third"
 
@@ -31,7 +32,7 @@ def run(bench: Bench) -> list[Figure]:
                 (beside if streams else alone).append(result)
     what = f"post beside a stream from 0 over {count:,} hidden messages, p50, over alone"
     return [
-        Figure("hidden", what, "ms", of(beside, "p50"), of(alone, "p50"), _GOAL, faster=False),
+        Figure("hidden", what, "ms", of(beside, "p50"), of(alone, "p50"), _GOAL, False, _ROW, ALONE),
         Figure("hidden", "  one such stream until it has caught up", "ms", of(beside, "stream")),
     ]
 

@@ -89,6 +89,7 @@ _ORDER = (
     "governed POST",
     "ask between",
     "one message to",
+    "durable POST beside",
     "durable POST on PostgreSQL",
     "two nodes",
     "listing 10,000 messages, cold",
