@@ -68,26 +68,32 @@ def separate(recipients: str | None) -> tuple[str, ...]:
 
 
 def post_from_row(row: Any) -> Post:  # noqa: ANN401  # a row of either database
-    recipients = row[11]
-    return Post(
-        id=row[3],
-        channel_id=row[1],
-        sender=row[4],
-        to=row[5],
-        pattern=_PATTERNS[row[6]],
-        in_reply_to=row[7],
-        payload=row[13],
-        metadata=row[14],
-        created_at=row[8],
-        expires_at=row[9],
-        state=_STATES[row[10]],
-        recipients=None if recipients is None else separate(recipients),
-        intent_id=row[15],
-        position=row[0] & MASK,
-        seq=row[2],
-        answered=bool(row[12]),
-        exchange_id=row[16],
-        partial=is_partial(_PATTERNS[row[6]], row[14]),
+    # Unpacked, and in the order of the fields: a list does this for every message.
+    number, channel_id, seq, post_id, sender, to, pattern, in_reply_to, created_at, expires_at, state, *rest = row
+    recipients, answered, payload, metadata, intent_id, exchange_id, *_ = rest
+    kind = _PATTERNS[pattern]
+    return tuple.__new__(
+        Post,
+        (
+            post_id,
+            channel_id,
+            sender,
+            to,
+            kind,
+            in_reply_to,
+            payload,
+            metadata,
+            created_at,
+            expires_at,
+            _STATES[state],
+            None if recipients is None else separate(recipients),
+            intent_id,
+            number & MASK,
+            seq,
+            bool(answered),
+            exchange_id,
+            is_partial(kind, metadata),
+        ),
     )
 
 

@@ -144,7 +144,9 @@ class Post(NamedTuple):
 
     def expired(self, now: str) -> bool:
         """Whether it has ended unanswered: it is no longer listed. An answered request stays in the history."""
-        return self.state is PostState.EXPIRED or (self.over(now) and not self.answered)
+        if self.state is PostState.EXPIRED:
+            return True
+        return self.expires_at != "" and self.expires_at <= now and not self.answered
 
     def visible_to(self, view: View) -> bool:
         """Whether the reader with this view is its sender, a recipient, or may see everything."""
@@ -176,7 +178,8 @@ def status_of(post: Post, read_at: str, now: str) -> str:
     """The status that one reader sees: its own receipt, else how the message stands."""
     if read_at:
         return READ
-    return PostState.EXPIRED.value if post.expired(now) else post.state.value
+    # `value` is looked up by a function, in Python, and a list does this for every message.
+    return PostState.EXPIRED._value_ if post.expired(now) else post.state._value_
 
 
 def place(  # noqa: PLR0913  # everything that the rule depends on, in one place
