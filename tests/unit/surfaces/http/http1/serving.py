@@ -22,6 +22,8 @@ POST = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
 SMALL = LIMITS._replace(body_bytes=1000, header_bytes=500, url_bytes=200)
 HASTY = LIMITS._replace(header_seconds=0.1, body_seconds=0.1, idle_seconds=0.1, write_seconds=0.1)
+# For tests that wait until the request of a client that went away is given up.
+IMPATIENT = LIMITS._replace(half_closed_seconds=0.1)
 PATIENCE = 60.0
 
 

@@ -13,6 +13,7 @@ from tests.unit.surfaces.http.http1.serving import (
     CHUNKED,
     GET,
     HASTY,
+    IMPATIENT,
     POST,
     Server,
     Told,
@@ -214,7 +215,8 @@ async def test_http_1_0_may_ask_to_go_on() -> None:
 
 @on_both_loops
 async def test_an_idle_connection_is_closed_without_a_word() -> None:
-    limits = HASTY._replace(header_seconds=0.5, idle_seconds=0.5)  # more than it takes a busy machine to ask
+    # More than it takes a busy machine to ask.
+    limits = HASTY._replace(header_seconds=0.5, idle_seconds=0.5, stranger_idle_seconds=0.5)
 
     async with serving(limits=limits) as server, server.client() as client, server.client() as silent:
         await client.ask(GET)
@@ -239,7 +241,7 @@ async def test_a_handler_that_waits_is_cancelled_when_its_client_goes_away() -> 
             raise
         return echo(request)
 
-    async with serving(poll) as server:
+    async with serving(poll, IMPATIENT) as server:
         async with server.client() as client:
             client.send(GET)
             await begun.wait()
@@ -265,7 +267,7 @@ async def test_what_a_cancelled_handler_shields_is_finished() -> None:
             raise
         return echo(request)
 
-    async with serving(post) as server:
+    async with serving(post, IMPATIENT) as server:
         async with server.client() as client:
             client.send(GET)
             await begun.wait()

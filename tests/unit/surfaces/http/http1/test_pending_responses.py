@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from parley.surfaces.http.http1.message import PendingResponse, Request, Response
-from tests.unit.surfaces.http.http1.serving import GET, Server, get, on_both_loops, serving
+from tests.unit.surfaces.http.http1.serving import GET, IMPATIENT, Server, get, on_both_loops, serving
 
 
 async def _gone(server: Server) -> None:
@@ -80,7 +80,7 @@ async def test_a_response_for_a_client_that_is_gone_is_dropped() -> None:
         ran.append(1)
         return Response(200)
 
-    async with serving(desk) as server:
+    async with serving(desk, IMPATIENT) as server:
         for result in (Response(201), ValueError(), late()):
             async with server.client() as client:
                 client.send(GET)

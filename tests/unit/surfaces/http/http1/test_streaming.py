@@ -7,7 +7,17 @@ import pytest
 
 from parley.surfaces.http.http1.message import Request, Response
 from tests.rigs.log_records import logged_by
-from tests.unit.surfaces.http.http1.serving import GET, LIMITS, Endless, Told, echo, get, on_both_loops, serving
+from tests.unit.surfaces.http.http1.serving import (
+    GET,
+    IMPATIENT,
+    LIMITS,
+    Endless,
+    Told,
+    echo,
+    get,
+    on_both_loops,
+    serving,
+)
 
 
 @on_both_loops
@@ -91,7 +101,7 @@ async def test_a_stream_is_closed_even_if_its_client_went_before_it_began() -> N
             cancelled.set()
         return Response(200, stream=stream)
 
-    async with serving(stubborn) as server:
+    async with serving(stubborn, IMPATIENT) as server:
         async with server.client() as client:
             client.send(GET)
             await begun.wait()
