@@ -1,4 +1,6 @@
 PYTHON ?= python3
+# Where it is set, every process of every run of the tests compiles a thousand modules again: 25 s of CPU time each.
+export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 CODE := $(wildcard src tests bench examples tools)
 # The tests with a server's store behind them, wherever they stand.
