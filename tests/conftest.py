@@ -39,6 +39,12 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Two workers more than cores: for half of its time a test waits, for a timer or a process that it started."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores + 2
+
+
 @pytest.fixture(autouse=True, scope="session")
 def no_saved_logins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the logins of whoever runs the tests out of them, and those of the tests out of that person's."""
