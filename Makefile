@@ -22,7 +22,7 @@ BOOTSTRAP = $(PYTHON) tools/bootstrap.py $(1)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools wheel run story test system stores postgres counts lint types imports check fault harness mcp bench attention console docs clean
+.PHONY: help setup tools wheel run story test system stores postgres counts lint types imports static check fault harness mcp bench attention console docs clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
@@ -68,8 +68,12 @@ types: tools ## Check types
 imports: tools ## Check who may import whom
 	$(BIN)/lint-imports
 
+# Each of these uses one core. What one of them prints stays together.
+static: tools
+	@$(MAKE) --no-print-directory --jobs --output-sync=target lint types imports counts
+
 check: QUICK := --hypothesis-profile=ci
-check: lint types imports test system stores counts ## Run all of the above but postgres: what CI runs
+check: static test system stores ## Run all of the above but postgres: what CI runs
 
 fault: tools ## Run the fault tests at full length
 	PARLEY_FAULT=full $(BIN)/pytest -n auto -m fault tests/fault tests/fuzz
