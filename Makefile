@@ -22,7 +22,7 @@ BOOTSTRAP = $(PYTHON) tools/bootstrap.py $(1)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools wheel run story test system stores postgres counts lint types imports static check fault harness mcp bench attention console docs clean
+.PHONY: help setup tools wheel run story test system stores postgres counts lint types imports collect static check fault harness mcp bench attention console docs clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
@@ -68,9 +68,13 @@ types: tools ## Check types
 imports: tools ## Check who may import whom
 	$(BIN)/lint-imports
 
+collect: tools ## Check that every test can be found, which compiles them once for all that run them
+	@found=$$($(BIN)/pytest --collect-only --quiet --ignore tests/harness --ignore tests/mcp_client tests) || \
+		{ echo "$$found" | sed -n '/ ERRORS =/,$$p'; exit 1; }
+
 # Each of these uses one core. What one of them prints stays together.
 static: tools
-	@$(MAKE) --no-print-directory --jobs --output-sync=target lint types imports counts
+	@$(MAKE) --no-print-directory --jobs --output-sync=target collect lint types imports counts
 
 check: QUICK := --hypothesis-profile=ci
 check: static test system stores ## Run all of the above but postgres: what CI runs
