@@ -231,14 +231,14 @@ def test_text_that_is_no_json_becomes_an_answers_text(team: Team) -> None:
 
 def test_a_command_that_fails_answers_with_an_error_and_is_a_problem_found(team: Team) -> None:
     channel = team.channel()
-    listening = team.spawn("listen", channel, "-a", "codex", "--once", "--answer-with", "echo secret; exit 3")
-    wait_until_online(team, "codex")
+    listening = team.spawn("listen", channel, "-a", "lisa", "--once", "--answer-with", "echo secret; exit 3")
+    wait_until_online(team, "lisa")
 
-    asked = team.run("ask", channel, "--to", "codex", "--agent", "claude", "--timeout", "60s", "Why?")
+    asked = team.run("ask", channel, "--to", "lisa", "--agent", "claude", "--timeout", "60s", "Why?")
 
     ran = ended(listening)
     assert (asked.code, asked.error) == (1, "handler_failed")
-    assert asked.err.startswith("error: codex: the command that answers exited with 3 [handler_failed]")
+    assert asked.err.startswith("error: lisa: the command that answers exited with 3 [handler_failed]")
     assert (ran.code, ran.error) == (1, "exec_failed")
     assert "command exited with 3 for msg_" in ran.err
     assert "secret" not in json.dumps(team.said("messages", channel))
