@@ -12,6 +12,8 @@ from parley.surfaces.http.server import all_routes
 from tests.conformance.ocip.governed import admin_of, pair, refused, said
 from tests.rigs.team import CHANNEL, INTENT, LiveServer, with_server
 
+pytestmark = pytest.mark.usefixtures("streams_refused_at_once")
+
 GUARDED = [route for route in all_routes() if route.scope != PUBLIC]
 # All that an auditor may use. Two of them are POST because their question is long: they write nothing.
 READS = {

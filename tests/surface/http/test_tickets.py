@@ -10,7 +10,7 @@ import pytest
 from parley.domain.directory.callers import KeyKind
 from tests.rigs.team import CHANNEL, Client, LiveServer, with_server
 
-pytestmark = pytest.mark.both_stores
+pytestmark = [pytest.mark.both_stores, pytest.mark.usefixtures("streams_refused_at_once")]
 
 STREAM = f"/api/v1/channels/{CHANNEL}/subscribe"
 
