@@ -13,6 +13,7 @@ import pytest
 
 from tests.rigs import chosen_store
 from tests.rigs.memory import roomy_folder
+from tests.rigs.worker_order import slow_first_on_each
 
 _finished = itertools.count(1)
 
@@ -91,18 +92,19 @@ def _logging_state() -> dict[str, tuple[int, bool, bool, tuple[logging.Handler, 
     return {**state, "root": (root.level, root.propagate, root.disabled, ours)}
 
 
+@pytest.hookimpl(trylast=True)  # what -m leaves out has gone by then
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Modules with slow tests come first, so that no worker is left with them at the end.
+    """Modules with slow tests or faults come first on each worker, so that none is left with them at the end.
 
     What is about a file of SQLite has nothing to say about PostgreSQL.
     """
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
-    if not chosen_store.is_postgres():
-        return
-    about_files = [item for item in items if item.get_closest_marker("sqlite_only")]
-    config.hook.pytest_deselected(items=about_files)
-    items[:] = [item for item in items if not item.get_closest_marker("sqlite_only")]
+    if chosen_store.is_postgres():
+        about_files = [item for item in items if item.get_closest_marker("sqlite_only")]
+        config.hook.pytest_deselected(items=about_files)
+        items[:] = [item for item in items if not item.get_closest_marker("sqlite_only")]
+    slow = frozenset(item.path for item in items if any(item.iter_markers("slow")) or any(item.iter_markers("fault")))
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    items[:] = slow_first_on_each([(item.path, item) for item in items], slow, workers)
 
 
 def pytest_collection_finish() -> None:
