@@ -40,6 +40,7 @@ class Page:
         self._to_browser = to_browser
         self._number = 0
         self._session = ""
+        self._features: list[dict[str, str]] = []
         # What the page complained of: errors of scripts, of its policies, and files that it did not get.
         self.errors: list[str] = []
 
@@ -98,8 +99,17 @@ class Page:
 
     async def prefer(self, scheme: str) -> None:
         """Prefer "light" or "dark"."""
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        await self._command("Emulation.setEmulatedMedia", features=features)
+        self._features = [{"name": "prefers-color-scheme", "value": scheme}]
+        await self._command("Emulation.setEmulatedMedia", features=self._features)
+
+    async def emulate_print(self, *, on: bool = True) -> None:
+        """Show the page as on paper, with its colours as they are preferred."""
+        await self._command("Emulation.setEmulatedMedia", media="print" if on else "", features=self._features)
+
+    async def pdf(self) -> bytes:
+        """The page as PDF, on A4."""
+        done = await self._command("Page.printToPDF", paperWidth=8.27, paperHeight=11.69)
+        return base64.b64decode(done["data"])
 
     async def picture(self) -> bytes:
         """The page as PNG."""

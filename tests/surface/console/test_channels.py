@@ -132,7 +132,7 @@ async def test_an_agent_is_green_only_while_it_is_there(server: LiveServer) -> N
     assert ("0 of 2 online" in text_of(before), "never seen" in text_of(before)) == (True, True)
     assert ("1 of 2 online" in text_of(during), 'class="presence on"' in during.body.decode()) == (True, True)
     assert "Last seen now Acts for B ben Org unit engineering" in text_of(own)
-    assert "Requests that wait for it 1" in text_of(own)
+    assert "Open requests 1" in text_of(own)
     assert "enabled true enterprise/default" in text_of(own)
     assert "/console/suspend?what=agent&amp;name=bob" in own.body.decode()
     assert 'class="presence on"' not in after.body.decode()
@@ -152,7 +152,7 @@ async def test_an_admin_begins_with_five_numbers_and_what_needs_somebody(server:
         page = text_of(await visitor.open("/console"))
     person_begins = await ann.open("/console")
 
-    assert "Waiting approvals 1 Late requests 1 no answer in time, last 24 hours Agents online 1 of 2" in page
+    assert "Waiting approvals 1 for a person Late requests 1 in the last 24 hours Agents online 1 of 2" in page
     assert "Denied 0 in the last hour Servers 1 all is well" in page
     assert "approval alice to bob: We promise it." in page
     assert "late request alice asked bob: Is it done?" in page

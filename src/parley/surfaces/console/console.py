@@ -12,7 +12,7 @@ from parley.domain.errors.errors import ParleyError
 from parley.domain.version import VERSION
 from parley.surfaces.console import live, sign_in
 from parley.surfaces.console.files import static_response
-from parley.surfaces.console.frame import bare, framed
+from parley.surfaces.console.frame import bare, framed, print_head, reader_of
 from parley.surfaces.console.html import address, h, join
 from parley.surfaces.console.live import LiveRows, OpenStreams
 from parley.surfaces.console.menu import AUDITOR
@@ -134,7 +134,8 @@ class Console:
             if not visit.who:
                 return self._html(request, _unreachable(refused), status=refused.status)
             shown, waiting = _refused(refused), 0
-        html = framed(shown, visit.who, min(waiting, _COUNT_MAX), self._foot(request))
+        printed = print_head(f"{self._host(request)}{_whole_path(request)}", reader_of(visit.who), visit.now)
+        html = framed(shown, visit.who, min(waiting, _COUNT_MAX), self._foot(request), printed)
         return self._html(request, html, status=shown.status)
 
     async def _live(self, visit: Visit, secret: str) -> Response:
@@ -156,8 +157,11 @@ class Console:
     def _html(self, request: Request, html: Html, *, status: int = 200) -> Response:
         return page_response(request, html.encode(), sign_in.HEADERS, status)
 
+    def _host(self, request: Request) -> str:
+        return str(request.header(b"host"))
+
     def _foot(self, request: Request) -> str:
-        return f"{request.header(b'host')} · {VERSION}"
+        return f"{self._host(request)} · {VERSION}"
 
 
 _WRONG_KEY = "This key is not valid here. It may have been revoked, or belong to another server."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 from parley.surfaces.console.files import path_of
@@ -10,21 +11,39 @@ from parley.surfaces.console.menu import keys, menu
 from parley.surfaces.console.parts import badge
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from parley.surfaces.console.html import Child
     from parley.surfaces.console.visit import Document, Page
 
 
-def framed(page: Page, who: Document, waiting: int, server: str) -> Html:
-    """A page of a server with everything around it."""
-    person = who.get("user_id") or who.get("agent_id") or who["kind"]
+def framed(page: Page, who: Document, waiting: int, server: str, printed: Html) -> Html:
+    """A page of a server with everything around it; `printed` stands above it on paper."""
+    person = reader_of(who)
     reader = join(
         h("span", badge(person, is_person=bool(who.get("user_id"))), h("b", person, dir="auto"), class_="who"),
         h("form", h("button", "Sign out"), method="post", action=address("logout")),
     )
-    return frame_page(page, menu(who, page.menu, waiting), keys(who), reader, server)
+    return frame_page(page, menu(who, page.menu, waiting), keys(who), reader, server, printed)
 
 
-def frame_page(page: Page, entries: Html, shortcuts: list[tuple[str, str]], reader: Html, foot: str) -> Html:
+def reader_of(who: Document) -> str:
+    """Who reads the page: a person, an agent, or the kind of key."""
+    return str(who.get("user_id") or who.get("agent_id") or who["kind"])
+
+
+def print_head(place: str, reader: str, now: datetime) -> Html:
+    """What stands above a page on paper: who printed it, where from, and when. The script sets the time of printing;
+    without it, it is the time of the page.
+    """
+    at = h("span", f"{now.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC", id="printed-at")
+    return h("p", h("b", "Parley"), " ", h("span", place, dir="auto"), h("br"), "Printed by ",
+             h("b", reader, dir="auto"), " at ", at, class_="print-head")  # fmt: skip
+
+
+def frame_page(
+    page: Page, entries: Html, shortcuts: list[tuple[str, str]], reader: Html, foot: str, printed: Html | None = None
+) -> Html:
     """A page between its menu, the bar with who reads it, and the list of keys."""
     return document(
         f"{page.title} · Parley",
@@ -39,6 +58,7 @@ def frame_page(page: Page, entries: Html, shortcuts: list[tuple[str, str]], read
             h("button", "Theme", type="button", id="theme", hidden=True),
             reader,
         ),
+        printed,
         h("main", page.content, id="content", tabindex="-1", data_topics=page.topics or None,
           data_every=page.every or None, data_seat=page.seat or None),
         _key_table(shortcuts),

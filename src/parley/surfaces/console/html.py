@@ -5,8 +5,9 @@ Only this module makes `Html` from a string, so no page can forget to escape wha
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
 from urllib.parse import quote, urlencode
@@ -28,6 +29,7 @@ _VOID: Final = frozenset({"br", "hr", "img", "input", "link", "meta"})
 _ADDRESSES: Final = frozenset({"href", "src", "action", "formaction"})
 _OWN_ADDRESSES: Final = ("/console", "/docs", "#")
 NOTHING: Final = Html("")
+_CELL: Final = re.compile(r"<t[dh](?=[ >])")
 
 
 def h(tag: str, *children: Child, **attributes: Attribute) -> Html:
@@ -53,6 +55,19 @@ def document(title: str, *children: Child, **attributes: Attribute) -> Html:
         attributes.pop("head", None),
     )
     return Html(f"<!doctype html>{h('html', head, h('body', *children), lang='en', **attributes)}")
+
+
+def label_cells(row: Html, labels: Sequence[str]) -> Html:
+    """A row of a table whose cells carry the headings of their columns: on a phone each stands beside its value. What
+    was escaped has no tags, so every cell found is one of the row.
+    """
+    rest = iter(labels)
+
+    def label(cell: re.Match[str]) -> str:
+        heading = next(rest, "")
+        return f"{cell[0]}{_attribute('data_label', heading)}" if heading else cell[0]
+
+    return Html(_CELL.sub(label, row))
 
 
 def address(*steps: str, **query: str | int | None) -> str:

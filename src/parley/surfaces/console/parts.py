@@ -6,15 +6,20 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from parley.surfaces.console.html import h, join
+from parley.surfaces.console.html import Html, h, join, label_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from parley.surfaces.console.html import Child, Html
+    from parley.surfaces.console.html import Child
     from parley.surfaces.console.visit import Document, Visit
 
 _HUES = 10
+# Ids are longer than this; names that people give are not cut.
+_LONG_ID = 14
+_ID_KINDS = ("appr_", "conv_", "exch_", "key_", "msg_")
+# With more fields than this, a phone shows the filters when they are asked for.
+_FILTERS_SHOWN = 2
 
 
 def badge(name: str, *, is_person: bool = False) -> Html:
@@ -30,9 +35,17 @@ def tag(word: str, kind: str = "") -> Html:
     return h("span", word, class_=f"tag {kind}".rstrip())
 
 
-def fact(name: str, value: Child) -> Html:
-    """One line of a list of facts."""
-    return h("div", h("dt", name), h("dd", value))
+def fact(name: str, value: Child, *, is_long: bool = False) -> Html:
+    """One line of a list of facts; a long value, such as a hash, has the whole width."""
+    return h("div", h("dt", name), h("dd", value), class_="long" if is_long else None)
+
+
+def short_id(name: str) -> str:
+    """The end of a long id, as tables of commands show it; other names as they are. Of `admin:key_...` the first part
+    stays.
+    """
+    kind, colon, key = name.rpartition(":")
+    return f"{kind}{colon}…{key[-4:]}" if key.startswith(_ID_KINDS) and len(key) > _LONG_ID else name
 
 
 def moment(at: str, now: datetime) -> Html:
@@ -95,9 +108,13 @@ def fresh(part_id: str, *content: Child) -> Html:
 
 
 def data_table(caption: str, headings: Sequence[Child], rows: Iterable[Html]) -> Html:
-    """A table that scrolls sideways where it is too wide. Each row is a `tr`; `j` and `k` go to its links."""
+    """A table that scrolls sideways where it is too wide; on a phone each row is a card. Each row is a `tr`, and `j`
+    and `k` go to its links.
+    """
     head = h("tr", [h("th", heading, scope="col") for heading in headings])
-    table = h("table", h("caption", caption), h("thead", head), h("tbody", rows, class_="rows"))
+    labels = [heading if isinstance(heading, str) and not isinstance(heading, Html) else "" for heading in headings]
+    body = h("tbody", [label_cells(row, labels) for row in rows], class_="rows")
+    table = h("table", h("caption", caption), h("thead", head), body)
     # What scrolls can be reached by keyboard.
     return h("div", table, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
@@ -121,10 +138,19 @@ def filters(visit: Visit, path: str, *fields: Filter, words: str = "Filter") -> 
     shown = [_field(field, visit.query.get(field.name, "")) for field in fields]
     is_set = any(visit.query.get(field.name) for field in fields)
     clear = h("a", "Clear", href=path, class_="button") if is_set else None
-    return h(
+    form = h(
         "form", shown, h("span", h("button", words), clear, class_="buttons"), method="get", action=path,
         class_="filters", role="search",
     )  # fmt: skip
+    return join(_filter_switch(is_set=is_set), form) if len(fields) > _FILTERS_SHOWN else form
+
+
+def _filter_switch(*, is_set: bool) -> Html:
+    """Shows the filters on a phone, where they would fill the first screen. It needs no script."""
+    return join(
+        h("input", type="checkbox", id="filters-on", class_="sr filters-on", checked=is_set),
+        h("label", "Filters", for_="filters-on", class_="button filters-label"),
+    )
 
 
 def _field(field: Filter, value: str) -> Html:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.domain.content.invisible_characters import is_hidden
-from parley.surfaces.console.html import Html, address, h, join, text
+from parley.surfaces.console.html import Html, address, h, join, label_cells, text
 
 
 class Reader(HTMLParser):
@@ -93,3 +93,15 @@ def test_pieces_are_joined_and_nothing_is_left_out() -> None:
     html = join(h("b", 1000), None, ["<", [h("i", "x")]])
 
     assert html == "<b>1,000</b>&lt;<i>x</i>"
+
+
+@given(st.text(), st.text(min_size=1))
+def test_the_cells_of_a_row_carry_their_headings_and_their_text_stays(content: str, heading: str) -> None:
+    row = h("tr", h("th", content, scope="row"), h("td", f"<td>{content}"), h("td", "third"))
+
+    labelled = read(label_cells(row, [heading, "", "Last"]))
+
+    cells = [attributes for tag, attributes in labelled.elements if tag in ("th", "td")]
+    plain = [attributes for tag, attributes in read(h("td", data_label=heading)).elements]
+    assert cells == [{**plain[0], "scope": "row"}, {}, {"data-label": "Last"}]
+    assert labelled.text == read(row).text

@@ -154,7 +154,7 @@ def test_the_pages_say_what_waits_who_owes_and_what_was_put_aside(home: Path) ->
     browser = Browser(home)
 
     assert ">requested</span>" in browser.text("reviews")
-    assert browser.text("waiting").count('<td dir="auto">codex</td>') == 2
+    assert browser.text("waiting").count(' dir="auto">codex</td>') == 2
     assert "bad.yaml" in browser.text("dead-letters")
     assert "is no message" in browser.text("agents/codex/files/bad.yaml")
     assert browser.open("/console/agents/nobody").status == 404

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from parley.surfaces.console.html import address, h, join
 from parley.surfaces.console.menu import GOVERNS
+from parley.surfaces.console.pages.policies import value_text
 from parley.surfaces.console.parts import (
     Filter,
     badge,
@@ -112,12 +112,12 @@ def _facts(visit: Visit, agent: Document) -> list[Html]:
         fact("Org unit", h("span", agent["org_unit"], dir="auto")),
         fact("Team", h("span", agent["team"] or "-", dir="auto")),
         fact("Role", h("span", agent["role_id"] or "-", dir="auto")),
-        fact("Highest classification", agent["max_classification"]),
+        fact("Highest level", agent["max_classification"]),
         fact("Capabilities", h("span", ", ".join(agent["capabilities"]) or "-", dir="auto")),
-        fact("Requests that wait for it", agent["open_asks"]),
+        fact("Open requests", agent["open_asks"]),
         fact("Registered", moment(agent["registered_at"], visit.now)),
         fact("Status", agent["status"]),
-        fact("Channels", h("a", "Channels with it as a member", href=address("channels", member=name))),
+        fact("Channels", h("a", "Show its channels", href=address("channels", member=name))),
     ]
 
 
@@ -172,16 +172,16 @@ async def _policies(visit: Visit, agent_id: str) -> Html | None:
         h(
             "tr",
             h("th", h("code", key), scope="row"),
-            h("td", h("code", json.dumps(value, ensure_ascii=False), dir="auto")),
+            h("td", value_text(value), dir="auto"),
             h("td", h("span", str(effective["origins"].get(key, "default")), dir="auto")),
         )
         for key, value in effective["policy"].items()
     ]
-    return data_table(f"Policies in force for it, {effective['label']}", ("Setting", "Value", "From"), rows)
+    return data_table(f"Policies in force for it, version {effective['label']}", ("Key", "Value", "From"), rows)
 
 
 def _suspend(visit: Visit, agent_id: str) -> Html | None:
     if visit.who["kind"] != "admin":
         return None
     path = address("suspend", what="agent", name=agent_id)
-    return h("p", h("a", "Suspend it: see what that halts", href=path, class_="button"))
+    return h("p", h("a", "Suspend: see what that halts", href=path, class_="button"))

@@ -40,11 +40,12 @@ _STATUSES = {
 }
 _BARRED = {
     "human_required": "Only a person can decide, and you have signed in with a key that is no person's."
-    " Sign in as one: parley key create --user NAME --save, then parley console --context NAME",
+    " This signs in as one:",
     "not_owner": "Another person decides about this message.",
     "approval_decided": "It has been decided.",
     "approval_expired": "It expired before anybody decided.",
 }
+_AS_A_PERSON = "parley key create --user NAME --save && parley console --context NAME"
 _NO_MESSAGE = "There is no message: the exchange is at its limit, and a person says how it goes on."
 
 
@@ -348,7 +349,7 @@ def _so_far(exchange: Document | None) -> Html | None:
         h("li", h("b", turn.get("person") or turn["sender"], dir="auto"), ": ", h("span", turn["summary"], dir="auto"))
         for turn in exchange["transcript"]
     ]
-    return h("section", h("h2", "So far"), h("ol", turns, class_="turns"), aria_label="So far")
+    return h("section", h("h2", "So far", class_="title"), h("ol", turns, class_="turns"), aria_label="So far")
 
 
 def _facts(visit: Visit, approval: Document, exchange: Document | None, place: Document) -> Html:
@@ -360,13 +361,13 @@ def _facts(visit: Visit, approval: Document, exchange: Document | None, place: D
         rows.append(fact("Round", f"{here:,} of {most:,}"))
     rows += [
         fact("Purpose", approval["exchange_type"].replace("_", " ") or "-"),
-        fact("Classification", approval["classification"] or "-"),
+        fact("Level", approval["classification"] or "-"),
         fact("Kind of message", approval["message_type"] or "-"),
         fact("Policies", h("code", approval["policy_version"])),
         fact("Waits since" if approval["status"] == "pending" else "Held", moment(approval["created_at"], visit.now)),
         fact("Who may decide", ", ".join(approval["deciders"]) or "nobody any more"),
-        fact("Digest", h("code", approval["digest"])),
-        fact("Approval", h("code", approval["id"])),
+        fact("Approval", h("code", approval["id"]), is_long=True),
+        fact("Digest of what is shown", h("code", approval["digest"]), is_long=True),
     ]
     return h("dl", rows, class_="facts")
 
@@ -375,7 +376,8 @@ def _form(visit: Visit, approval: Document) -> Html | None:
     decisions = approval["decisions"]
     if not decisions:
         words = _BARRED.get(approval["barred"] or "", "") if approval["status"] == "pending" else ""
-        return h("footer", h("p", words, class_="muted")) if words else None
+        line = command(_AS_A_PERSON) if approval["barred"] == "human_required" else None
+        return h("footer", h("p", words, class_="muted"), line) if words else None
     closes = approval["closes"]
     form = visit.form if visit.request.method == "POST" else {}
     also = f"Rejecting also closes {len(closes)} other held message{'s' if len(closes) > 1 else ''} of this exchange."

@@ -19,6 +19,7 @@ from parley.surfaces.console.parts import (
     moment,
     next_page,
     note,
+    short_id,
     tag,
 )
 from parley.surfaces.console.periods import HINT, as_time
@@ -33,7 +34,6 @@ _PAGE = 50
 _NUMBER_MAX = 10**15 - 1
 # A signature that is older than this is late while entries wait for one.
 _SIGNED_LATE_SECONDS = 60
-_LONG_ID = 24
 _KINDS = {"delivered": "ok", "held": "warn", "denied": "bad"}
 _OUTCOMES = ("delivered", "held", "denied", "resolved", "expired")
 _ACTIONS = (
@@ -48,6 +48,10 @@ _ACTIONS = (
     ("key_created", "key created"),
     ("key_revoked", "key revoked"),
     ("content_erased", "content erased"),
+    ("approval_told", "notified about approval"),
+    ("session_started", "signed in"),
+    ("session_ended", "signed out"),
+    ("login_link_created", "login link created"),
 )
 _NAMES = ("outcome", "action", "side", "actor", "pair", "code", "exchange_id", "message_id")
 _FILTERS = (
@@ -153,7 +157,12 @@ def _row(visit: Visit, entry: Document) -> Html:
         h("td", _subject(facts)),
         h("td", entry["side"], dir="auto"),
         h("td", moment(entry["at"], visit.now)),
-        h("td", facts.get("reason") or facts.get("note") or "", " ", _code(facts), dir="auto"),
+        h(
+            "td",
+            facts.get("reason") or facts.get("note") or "",
+            [" ", _code(facts)] if facts.get("code") else None,
+            dir="auto",
+        ),
     )
 
 
@@ -177,14 +186,8 @@ def _subject(facts: Document) -> Child:
                 h("span", facts.get("to") or "*", dir="auto")]  # fmt: skip
     words = dict(_ACTIONS).get(facts["action"], str(facts["action"]).replace("_", " "))
     about = [str(facts[name]) for name in _ABOUT if facts.get(name)]
-    by = h("span", f" by {facts['actor']}", class_="muted", dir="auto")
-    return [words, h("span", f" {_end_of(about[0])}" if about else "", dir="auto"), by]
-
-
-def _end_of(name: str) -> str:
-    """The end of a long id, as tables of commands show it; other names as they are."""
-    is_id = name.startswith(("exch_", "appr_", "key_")) and len(name) > _LONG_ID
-    return f"…{name[-4:]}" if is_id else name
+    by = h("span", f" by {short_id(facts['actor'])}", class_="muted", dir="auto", title=facts["actor"])
+    return [words, h("span", f" {short_id(about[0])}" if about else "", dir="auto"), by]
 
 
 # What an administrative entry is about, the most telling first.
@@ -244,7 +247,7 @@ def _facts(visit: Visit, entry: Document, facts: Document) -> Html:
         fact("Time", moment(entry["at"], visit.now)),
         fact("Side", h("span", f"{entry['side']}, entry {entry['seq']:,} of it", dir="auto")),
         fact("Actor", h("span", facts.get("actor", "-"), dir="auto")),
-        fact("Action", facts.get("action", "trimmed")),
+        fact("Action", dict(_ACTIONS).get(facts.get("action", ""), facts.get("action", "trimmed"))),
         fact("Level", facts["classification"]) if facts.get("classification") else None,
         fact("Policies", h("code", facts["policy"])) if facts.get("policy") else None,
         fact("Exchange", h("a", exchange, href=address("exchanges", exchange))) if exchange else None,
@@ -295,8 +298,8 @@ async def _proof(visit: Visit, number: int) -> Html:
         moment(checkpoint["at"], visit.now),
         f". {len(proof['path'])} hashes lead from it to the root.",
     ]
-    hashes = h("dl", fact("Hash of the entry", h("code", proof["entry"]["entry_hash"])),
-               fact("Root", h("code", checkpoint["root"])), class_="facts")  # fmt: skip
+    hashes = h("dl", fact("Hash of the entry", h("code", proof["entry"]["entry_hash"]), is_long=True),
+               fact("Root", h("code", checkpoint["root"]), is_long=True), class_="facts")  # fmt: skip
     return join(h("h2", "Proof", class_="title"), h("p", signed), hashes, command(line))
 
 

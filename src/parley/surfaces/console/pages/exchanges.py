@@ -17,6 +17,7 @@ from parley.surfaces.console.parts import (
     moment,
     next_page,
     note,
+    short_id,
     tag,
 )
 from parley.surfaces.console.periods import HINT, as_time
@@ -46,6 +47,7 @@ _PURPOSES = {
     "commitment_request": "commitment request",
     "meeting_scheduling": "meeting scheduling",
 }
+_REPLIES = {"agent-ok": "by an agent", "human-only": "by a person", "no-reply-needed": "not needed"}
 LEVELS = ("public", "internal", "confidential", "restricted")
 _NAMES = ("outcome", "agent", "user", "org_unit", "pair", "purpose", "classification")
 _FILTERS = (
@@ -112,7 +114,7 @@ def _list(visit: Visit, exchanges: list[Document]) -> Html:
 
 def _row(visit: Visit, exchange: Document) -> Html:
     waiting = len(exchange["pending_approvals"])
-    held = h("span", f" {waiting} held", class_="muted") if waiting else None
+    held = h("span", f" {waiting} held", class_="muted together") if waiting else None
     return h(
         "tr",
         h("td", outcome_tag(exchange["outcome"]), held),
@@ -120,7 +122,7 @@ def _row(visit: Visit, exchange: Document) -> Html:
         h("td", _PURPOSES.get(exchange["exchange_type"], exchange["exchange_type"])),
         h("td", _rounds(exchange)),
         h("td", moment(exchange["started_at"], visit.now)),
-        h("td", exchange["conversationId"], dir="auto"),
+        h("td", short_id(exchange["conversationId"]), dir="auto", title=exchange["conversationId"]),
     )
 
 
@@ -208,7 +210,7 @@ def _message(visit: Visit, message: Document) -> Html:
     sign, kind = _RESULTS.get(message["outcome"], ("●", ""))
     who = message["person"] or message["sender"]
     instead = h("span", f" for {message['sender']}", class_="muted", dir="auto") if message["person"] else None
-    number = f"Round {message['round']}" if message["outcome"] == "delivered" else "No round"
+    number = f"Round {message['round']} · " if message["outcome"] == "delivered" else ""
     result = h("span", h("span", sign, aria_hidden="true"), f" {message['outcome']}", class_=f"tag {kind}")
     return h(
         "li",
@@ -216,7 +218,7 @@ def _message(visit: Visit, message: Document) -> Html:
             "div",
             h("span", badge(who, is_person=bool(message["person"])), h("b", who, dir="auto"), instead),
             h("span", result, tag(message["classification"]), class_="tags"),
-            h("span", f"{number} · ", moment(message["at"], visit.now), class_="muted"),
+            h("span", number, moment(message["at"], visit.now), class_="muted"),
             h("span", "audit ", _entries(message["audit"]), class_="entries"),
             class_="line",
         ),
@@ -230,7 +232,7 @@ def _words(message: Document) -> Html:
     lost = "Denied, so its content was not kept." if message["outcome"] == "denied" else "You may not read it."
     decided = f"{message['decision'] or 'approved'} by {message['decided_by']}" if message["decided_by"] else ""
     approval = message["approval"]
-    link = h("a", decided or "approval", href=address("approvals", approval), dir="auto") if approval else None
+    link = h("a", decided or "Show the approval", href=address("approvals", approval), dir="auto") if approval else None
     code = h("code", message["code"]) if message["code"] else None
     return join(
         h("div", summary, class_="said", dir="auto") if summary else h("div", lost, class_="muted"),
@@ -265,13 +267,13 @@ def _facts(visit: Visit, exchange: Document, label: str) -> Html:
         fact("Rounds", _rounds(exchange)),
         fact("Purpose", _PURPOSES.get(exchange["exchange_type"], exchange["exchange_type"])),
         fact("Began", moment(exchange["started_at"], visit.now)),
-        fact("Conversation", h("span", exchange["conversationId"], dir="auto")),
         fact("Policies", policies),
-        fact("Reply", exchange["reply_policy"]),
-        fact("Exchange", h("code", exchange["exchangeId"])),
+        fact("Reply", _REPLIES.get(exchange["reply_policy"], exchange["reply_policy"])),
         fact(
             "Audit entries", h("a", "all of this exchange", href=address("audit", exchange_id=exchange["exchangeId"]))
         ),
+        fact("Conversation", h("code", exchange["conversationId"], dir="auto"), is_long=True),
+        fact("Exchange", h("code", exchange["exchangeId"]), is_long=True),
         class_="facts",
     )
 

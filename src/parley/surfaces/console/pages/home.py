@@ -70,8 +70,8 @@ async def _tiles(visit: Visit, denied: list[Need], status: Document | None) -> l
     troubles = len(status["concerns"]) if status else 0
     about = f"{troubles} need{'s' if troubles == 1 else ''} somebody" if troubles else "all is well"
     return [
-        _tile("Waiting approvals", waiting and waiting["count"], address("approvals")),
-        _tile("Late requests", asks and asks["late"], "", "no answer in time, last 24 hours"),
+        _tile("Waiting approvals", waiting and waiting["count"], address("approvals"), "for a person"),
+        _tile("Late requests", asks and asks["late"], "", "in the last 24 hours"),
         _tile("Agents online", online, address("agents"), f"of {len(agents):,}"),
         _tile("Denied", count, address("audit", action=_MESSAGES, outcome="denied"), "in the last hour"),
         _tile("Servers", nodes, address("servers") if visit.who.get("operator") else "", about if status else ""),
@@ -127,8 +127,8 @@ async def _denied(visit: Visit) -> list[Need]:
 
 def _refusal(entry: Document) -> Need:
     facts = entry["document"]
-    who = [str(facts.get(name) or "") for name in ("sender", "recipient")]
-    words = f"{' to '.join(filter(None, who)) or entry['side']}: {facts.get('code') or facts.get('reason') or 'denied'}"
+    who = [str(facts.get(name) or "") for name in ("sender", "to")]
+    words = f"{' to '.join(filter(None, who)) or entry['side']}: {facts.get('reason') or facts.get('code') or 'denied'}"
     return Need(entry["at"], "denied", words, address("audit", str(entry["number"])), "bad")
 
 

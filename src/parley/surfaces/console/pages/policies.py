@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from parley.surfaces.console.html import address, h, join
 from parley.surfaces.console.menu import GOVERNS
-from parley.surfaces.console.parts import Filter, data_table, empty, fact, filters, moment, note, tabs
+from parley.surfaces.console.parts import Filter, data_table, empty, fact, filters, moment, note, short_id, tabs
 from parley.surfaces.console.visit import ApiRefused, Page
 
 if TYPE_CHECKING:
@@ -74,7 +74,11 @@ def moment_of(text: str) -> str:
 
 def _version(visit: Visit, policies: Document, *, is_now: bool) -> Html:
     since = [" since ", moment(policies["made_at"], visit.now)] if policies["made_at"] else None
-    by = [", by ", h("span", policies["made_by"], dir="auto")] if policies["made_by"] else None
+    by = (
+        [", by ", h("span", short_id(policies["made_by"]), dir="auto", title=policies["made_by"])]
+        if policies["made_by"]
+        else None
+    )
     words = "In force now: version " if is_now else "In force then: version "
     return note("" if is_now else "warn", words, h("code", policies["label"]), since, by)
 
@@ -131,15 +135,17 @@ def _revision(visit: Visit, revision: Document, before: Document | None) -> Html
         "tr",
         h("th", h("a", revision["label"], href=address("policies", at=revision["label"])), scope="row"),
         h("td", moment(revision["made_at"], visit.now) if revision["made_at"] else "the beginning"),
-        h("td", revision["made_by"] or "the server", dir="auto"),
+        h("td", short_id(revision["made_by"] or "the server"), dir="auto", title=revision["made_by"] or None),
         h("td", h("a", "Difference", h("span", f" to {revision['label']}", class_="sr"), href=diff) if diff else "-"),
     )
 
 
 def value_text(value: object) -> str:
-    """A value of a policy, as its document has it."""
+    """A value of a policy in words; a list as its entries."""
     if isinstance(value, str):
         return value
+    if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
+        return ", ".join(value) or "none"
     return "not set" if value is None else json.dumps(value, ensure_ascii=False)
 
 

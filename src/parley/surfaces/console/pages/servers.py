@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _HISTORY_SECONDS = 600
 _REFRESH_SECONDS = 2
 _UNIT = 1024
+_STORES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 # What an operator does about a concern, by its code.
 _ADVICE = {
     "database_unreachable": "Check that the database runs and is reachable from the servers.",
@@ -74,7 +75,7 @@ def _store_tiles(store: Document) -> Iterator[Html]:
     if not store["version"]:
         yield _tile("Store", store["kind"], "does not answer")
         return
-    yield _tile("Store", f"{store['kind']} {store['version']}")
+    yield _tile("Store", f"{_STORES.get(store['kind'], store['kind'])} {store['version']}")
     yield _tile("Size", _size(store["bytes"]))
     if store["kind"] == "postgresql":
         yield _tile("Journal", store["journal"], "rows, about")

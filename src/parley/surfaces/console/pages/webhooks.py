@@ -55,7 +55,7 @@ def _list(visit: Visit, subscriptions: list[Document]) -> Html:
             'curl $PARLEY_URL/api/v1/subscriptions -H "X-API-Key: $PARLEY_KEY" -H "X-Agent-ID: NAME"'
             """ -H 'Content-Type: application/json' -d '{"webhook_url": "https://example.org/hooks/parley"}'""",
         )  # fmt: skip
-    headings = ("Address", "Of", "State", "Waiting", "Failed in 24 h", "Last try")
+    headings = ("Address", "Agent", "State", "Waiting", "Failed in 24 h", "Last try")
     return data_table("Webhook subscriptions", headings, [_row(visit, subscription) for subscription in subscriptions])
 
 
@@ -151,7 +151,7 @@ def _facts(visit: Visit, subscription: Document) -> list[Html]:
         fact("State", _state(subscription)),
         fact("Waiting", _waiting(subscription)),
         fact("Failed in 24 h", subscription["failed_24h"]),
-        fact("Of", h("span", (subscription["subscriber_id"] or "the tenant") + follows, dir="auto")),
+        fact("Agent", h("span", (subscription["subscriber_id"] or "the tenant") + follows, dir="auto")),
         fact("What", ", ".join(subscription["event_types"]) or "all messages and events"),
         fact("Intent", h("code", subscription["intent_id"]) if subscription["intent_id"] else "all"),
         fact("Created", moment(subscription["created_at"], visit.now)),

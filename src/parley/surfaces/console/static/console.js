@@ -41,14 +41,31 @@ const tick = () => {
     const seconds = (Date.parse(time.dateTime) - Date.now()) / 1000;
     const words = seconds > 0 ? `${duration(seconds)} left` : `${duration(-seconds)} ago`;
     if (time.textContent !== words) time.textContent = words;
-    if (!time.dataset.local) {
-      time.dataset.local = "yes";
+    // Paper has the exact time in UTC alone.
+    if (!time.dataset.utc) {
+      time.dataset.utc = time.title;
       time.title = `${new Date(time.dateTime).toLocaleString()} (${time.title})`;
     }
   }
 };
 tick();
 setInterval(tick, 1000);
+
+// ---------------------------------------------------------------- paper
+// What is folded is printed, too: what somebody files is complete.
+/** @type {HTMLDetailsElement[]} */
+let unfolded = [];
+addEventListener("beforeprint", () => {
+  const at = find("#printed-at", HTMLElement);
+  if (at) at.textContent = `${new Date().toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  unfolded = [...document.querySelectorAll("main details:not([open])")].filter((part) => part instanceof HTMLDetailsElement);
+  for (const part of unfolded) part.open = true;
+});
+addEventListener("afterprint", () => { for (const part of unfolded) part.open = false; });
+
+// ---------------------------------------------------------------- menu
+// On a phone the menu is a bar that scrolls: the page that is open is in sight.
+find("nav [aria-current]", HTMLElement)?.scrollIntoView({ block: "nearest", inline: "center" });
 
 // ---------------------------------------------------------------- deciding
 // Approve sleeps until the end of the message has been on the screen: nobody approves the beginning only.
@@ -59,11 +76,14 @@ if (message && approve) {
   const end = document.createElement("div");
   end.style.height = "1px";
   message.append(end);
+  // What is below the bar with the buttons is not on the screen.
+  const bar = find("#decide", HTMLElement);
+  const covered = bar && getComputedStyle(bar).position === "sticky" ? bar.offsetHeight + parseInt(getComputedStyle(bar).bottom, 10) : 0;
   const watch = new IntersectionObserver((entries) => {
     if (!entries.some((entry) => entry.isIntersecting)) return;
     watch.disconnect();
     setTimeout(() => { approve.disabled = false; document.documentElement.dataset.read = "yes"; }, 400);
-  });
+  }, { rootMargin: `0px 0px ${-covered}px 0px` });
   watch.observe(end);
 }
 // A second click would only meet a refusal.
