@@ -16,7 +16,32 @@ Colour = tuple[int, int, int]
 
 def as_palette(png: bytes) -> bytes:
     """The same picture with its most frequent colours; any other becomes the nearest of them."""
-    width, rows = _read(png)
+    return _encode(_read(png))
+
+
+def side_by_side(pngs: list[bytes], gap: int, ground: Colour) -> bytes:
+    """One picture of several, with so many pixels of a ground between and below them."""
+    pictures = [_read(png) for png in pngs]
+    between = [ground] * gap
+    rows: list[list[Colour]] = []
+    for place in range(max(len(picture) for picture in pictures)):
+        row: list[Colour] = []
+        for picture in pictures:
+            row += between if row else []
+            row += picture[place] if place < len(picture) else [ground] * len(picture[0])
+        rows.append(row)
+    return _encode(rows)
+
+
+def with_margin(png: bytes, margin: int, ground: Colour) -> bytes:
+    """A picture with so many pixels of a ground around it."""
+    rows = _read(png)
+    empty = [[ground] * (len(rows[0]) + 2 * margin)] * margin
+    side = [ground] * margin
+    return _encode([*empty, *[side + row + side for row in rows], *empty])
+
+
+def _encode(rows: list[list[Colour]]) -> bytes:
     counts: Counter[Colour] = Counter()
     for row in rows:
         counts.update(row)
@@ -30,7 +55,7 @@ def as_palette(png: bytes) -> bytes:
     return b"".join(
         [
             _SIGNATURE,
-            encode_chunk(b"IHDR", struct.pack(">IIBBBBB", width, len(rows), 8, _PALETTE, 0, 0, 0)),
+            encode_chunk(b"IHDR", struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, _PALETTE, 0, 0, 0)),
             encode_chunk(b"PLTE", bytes([value for colour in palette for value in colour])),
             encode_chunk(b"IDAT", zlib.compress(data, 9)),
             encode_chunk(b"IEND", b""),
@@ -54,8 +79,8 @@ def read_chunks(png: bytes) -> Iterator[tuple[bytes, bytes]]:
         place += length + 12
 
 
-def _read(png: bytes) -> tuple[int, list[list[Colour]]]:
-    """The width of a picture in eight bits a colour, and its rows without transparency."""
+def _read(png: bytes) -> list[list[Colour]]:
+    """The rows of a picture in eight bits a colour, without transparency."""
     chunks = list(read_chunks(png))
     width, _, depth, kind, _, _, interlaced = struct.unpack(">IIBBBBB", chunks[0][1])
     if depth != 8 or kind not in (_RGB, _RGBA) or interlaced:
@@ -68,7 +93,7 @@ def _read(png: bytes) -> tuple[int, list[list[Colour]]]:
     for start in range(0, len(raw), step):
         before = _unfiltered(raw[start], bytearray(raw[start + 1 : start + step]), before, pixel_bytes)
         rows.append(list(zip(before[0::pixel_bytes], before[1::pixel_bytes], before[2::pixel_bytes], strict=True)))
-    return width, rows
+    return rows
 
 
 def _unfiltered(kind: int, row: bytearray, above: bytearray, step: int) -> bytearray:

@@ -3,8 +3,10 @@
     record_console.py              every picture, in docs/pictures/console
     record_console.py NAME ...     these alone
 
-The people sign in by links that work once, as anybody does. Names and messages are those of the demo, so a picture that
-is taken again differs in its times and ids only.
+Each page gives two files: NAME.png, light and as wide as a desk, and NAME-views.png, which has the other views side by
+side: dark on a desk, then light and dark on a phone. One exchange is also taken on paper. The people sign in by links
+that work once, as anybody does. Names and messages are those of the demo, so a picture that is taken again differs in
+its times and ids only.
 """
 
 from __future__ import annotations
@@ -29,22 +31,40 @@ from parley.cli.demo.story import INTENT  # noqa: E402
 from parley.domain.errors.rules import MessageHeld  # noqa: E402
 from tests.rigs.browser import Page, a_browser  # noqa: E402
 from tests.rigs.webhook_receiver import receiving  # noqa: E402
-from tools.palette import as_palette  # noqa: E402
+from tools.palette import as_palette, side_by_side, with_margin  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures" / "console"
 WIDTH, PHONE_WIDTH = 1280, 390
 # A longer page is cut: a picture shows the page, not all of its rows.
 _MIN_HEIGHT, _MAX_HEIGHT, _PHONE_HEIGHT = 800, 860, 844
 _CONDITION_SECONDS, _LOOK_AGAIN_SECONDS = 60, 0.05
-_MAILBOXES = "mailboxes"
+_MAILBOXES, _STRANGER = "mailboxes", "stranger"
 _CONVERSATION = "acme-launch"
+_SECOND_POLICY = "agent-to-agent:\n  commitment_words: [deadline, refund]\n  approval_hours: 8\n"
 _LOADED = "location.pathname !== '/console/login' && document.readyState === 'complete'"
 # Set by script: a style sheet of ours would be against the policy of the page.
 _WITHOUT_SCROLLBARS = "for (const element of document.querySelectorAll('*')) element.style.scrollbarWidth = 'none'"
 
 
+class View(NamedTuple):
+    """How a page is looked at: the theme, and how wide it is."""
+
+    scheme: str
+    width: int
+
+
+FIRST_VIEW = View("light", WIDTH)
+OTHER_VIEWS = (View("dark", WIDTH), View("light", PHONE_WIDTH), View("dark", PHONE_WIDTH))
+SHEET_SUFFIX = "-views"
+# What a security officer files: the exchange on paper, as wide as A4 between its margins.
+PAPER = "exchange-paper"
+_PAPER_WIDTH, _PAPER_MARGIN, _WHITE = 703, 45, (255, 255, 255)
+# Between the pictures of a sheet, so that each ends somewhere on a white and on a black page.
+_SHEET_GAP, _SHEET_GROUND = 24, (128, 128, 128)
+
+
 class Shot(NamedTuple):
-    """A picture: whose console, which page of it, and how. `steps` is the page as ROUTES names it; `follow` gives the
+    """A page to take: whose console, and which page of it. `steps` is the page as ROUTES names it; `follow` gives the
     link to it on the page at `path`, `act` a script that fills in a form, after which `wait` becomes true.
     """
 
@@ -55,8 +75,6 @@ class Shot(NamedTuple):
     follow: str = ""
     act: str = ""
     wait: str = "true"
-    scheme: str = "light"
-    width: int = WIDTH
 
 
 _TRY = (
@@ -87,22 +105,22 @@ SHOTS = (
     Shot("audit", "admin", ("audit",), "/console/audit"),
     Shot("entry", "admin", ("audit", "*"), "/console/audit?outcome=denied", _ROW.format("→", "confidential")),
     Shot("policies", "admin", ("policies",), "/console/policies"),
+    Shot("difference", "admin", ("policies", "diff"), "/console/policies",
+         "document.querySelector('main td a[href*=\"/policies/diff?\"]')"),
     Shot("try", "admin", ("policies", "try"), "/console/policies/try", act=_TRY,
          wait="document.body.innerText.includes('keywords')"),
     Shot("suspend", "admin", ("suspend",), "/console/suspend?what=agent&name=tess"),
     Shot("servers", "admin", ("servers",), "/console/servers"),
     Shot("webhooks", "admin", ("webhooks",), "/console/webhooks"),
-    Shot("approvals-dark", "bob", ("approvals",), "/console/approvals", scheme="dark"),
-    Shot("approvals-phone", "bob", ("approvals",), "/console/approvals", width=PHONE_WIDTH),
+    Shot("sessions", "bob", ("sessions",), "/console/sessions"),
+    Shot("sign-in", _STRANGER, ("login",), "/console/login"),
     Shot("mailboxes", _MAILBOXES, (), "/console"),
 )  # fmt: skip
 # Pages that show one thing of a page which has a picture.
 WITHOUT_PICTURE = {
     ("channels", "*", "messages", "*"),
-    ("policies", "diff"),
     ("policies", "*", "*"),
     ("webhooks", "*"),
-    ("sessions",),
 }
 
 
@@ -125,6 +143,8 @@ async def played_demo(folder: Path) -> AsyncIterator[Demo]:
             return not demo.story.is_waiting
 
         await _until(is_decided)
+        # Before the second round: what already waits would be held under another version.
+        await admin.put_policy("org", "engineering", _SECOND_POLICY)
         await demo.story.tell_round()
         await demo.agents["erik"].subscribe(receiver.url)
         await _talk(demo)
@@ -186,11 +206,11 @@ def mailbox_link(home: Path) -> Iterator[str]:
 # ---------------------------------------------------------------- pictures
 
 
-async def take(page: Page, address: str, shot: Shot) -> bytes:
-    """Open the page of a picture, and take it."""
-    phone = shot.width == PHONE_WIDTH
-    await page.prefer(shot.scheme)
-    await page.resize(shot.width, _PHONE_HEIGHT if phone else _MIN_HEIGHT)
+async def take(page: Page, address: str, shot: Shot, view: View) -> bytes:
+    """Open a page, and take a picture of it."""
+    phone = view.width == PHONE_WIDTH
+    await page.prefer(view.scheme)
+    await page.resize(view.width, _PHONE_HEIGHT if phone else _MIN_HEIGHT)
     await page.go(f"{address}{shot.path}")
     if shot.follow:
         await page.go(address + await page.run(f"({shot.follow}).getAttribute('href')"))
@@ -199,32 +219,46 @@ async def take(page: Page, address: str, shot: Shot) -> bytes:
     await page.until(f"document.readyState === 'complete' && ({shot.wait})")
     if not phone:
         height = await page.run("document.documentElement.scrollHeight")
-        await page.resize(shot.width, min(max(height, _MIN_HEIGHT), _MAX_HEIGHT))
+        await page.resize(view.width, min(max(height, _MIN_HEIGHT), _MAX_HEIGHT))
     await page.run(_WITHOUT_SCROLLBARS)
     await page.run("document.fonts.ready.then(() => new Promise(requestAnimationFrame))")
     return await page.picture()
 
 
-async def record(shots: list[Shot], home: Path, mailboxes: str) -> dict[str, bytes]:
-    """The pictures by name, as the browser takes them."""
-    pictures: dict[str, bytes] = {}
+async def take_on_paper(page: Page, address: str, shot: Shot) -> bytes:
+    """A page as it is printed."""
+    await take(page, address, shot, FIRST_VIEW)
+    await page.emulate_print()
+    await page.run("dispatchEvent(new Event('beforeprint'))")
+    await page.resize(_PAPER_WIDTH, 100)
+    await page.resize(_PAPER_WIDTH, await page.run("document.documentElement.scrollHeight"))
+    picture = await page.picture()
+    await page.emulate_print(on=False)
+    return picture
+
+
+Pictures = dict[tuple[str, View], bytes]
+
+
+async def record(shots: list[Shot], views: tuple[View, ...], home: Path, mailboxes: str) -> Pictures:
+    """The pictures by name and view, as the browser takes them."""
+    pictures: Pictures = {}
     async with played_demo(home) as demo:
         links = {**await login_links(demo.server, demo.visitors), _MAILBOXES: mailboxes}
+        links[_STRANGER] = f"{links['admin'].partition('/console')[0]}/console/login"
         for visitor in dict.fromkeys(shot.visitor for shot in shots):
             mine = [shot for shot in shots if shot.visitor == visitor]
             async with a_browser(home / f"profile-{visitor}") as page:
-                pictures |= await _take_all(page, links[visitor], mine)
-    return pictures
-
-
-async def _take_all(page: Page, link: str, shots: list[Shot]) -> dict[str, bytes]:
-    """Sign in by a link, and take the pictures of one visitor."""
-    await page.open(link)
-    await page.until(_LOADED)
-    address = link.partition("/console")[0]
-    pictures = {shot.name: await take(page, address, shot) for shot in shots}
-    if page.errors:
-        raise SystemExit("\n".join(page.errors))
+                await page.open(links[visitor])
+                if visitor != _STRANGER:
+                    await page.until(_LOADED)
+                address = links[visitor].partition("/console")[0]
+                for shot in mine:
+                    pictures |= {(shot.name, view): await take(page, address, shot, view) for view in views}
+                    if shot.name == "exchange":
+                        pictures[PAPER, FIRST_VIEW] = await take_on_paper(page, address, shot)
+                if page.errors:
+                    raise SystemExit("\n".join(page.errors))
     return pictures
 
 
@@ -237,10 +271,14 @@ def save(folder: Path, names: list[str]) -> None:
         (home / ".config" / "parley").mkdir(parents=True)
         (home / ".config" / "parley" / "parley.toml").write_text('webhook_targets = "any"\n', encoding="utf-8")
         with mailbox_link(home) as mailboxes:
-            pictures = asyncio.run(record(shots, home, mailboxes))
+            pictures = asyncio.run(record(shots, (FIRST_VIEW, *OTHER_VIEWS), home, mailboxes))
     folder.mkdir(parents=True, exist_ok=True)
-    for name, picture in pictures.items():
-        (folder / f"{name}.png").write_bytes(as_palette(picture))
+    if (PAPER, FIRST_VIEW) in pictures:
+        (folder / f"{PAPER}.png").write_bytes(with_margin(pictures[PAPER, FIRST_VIEW], _PAPER_MARGIN, _WHITE))
+    for shot in shots:
+        (folder / f"{shot.name}.png").write_bytes(as_palette(pictures[shot.name, FIRST_VIEW]))
+        others = [pictures[shot.name, view] for view in OTHER_VIEWS]
+        (folder / f"{shot.name}{SHEET_SUFFIX}.png").write_bytes(side_by_side(others, _SHEET_GAP, _SHEET_GROUND))
 
 
 if __name__ == "__main__":
