@@ -1,7 +1,8 @@
 """`python -m bench console`: the budget of the console, in headless Chromium on a real server.
 
-PARTS are pages, live, held, flood, tabs and start. `--quick` takes a fifth of the repetitions. `--record` keeps the
-figures and writes docs/explanation/speed.md from them; `--page` only writes that. Exit code 1 when a goal is missed.
+PARTS are pages, far, live, held, flood, tabs, start and absence. `--quick` takes a fifth of the repetitions. `--record`
+keeps the figures and writes docs/explanation/speed.md from them; `--page` only writes that. Exit code 1 when a goal is
+missed.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import os
 import tempfile
 from pathlib import Path
 
-from bench.console import measures, page
+from bench.console import distance, measures, page, startup
 from bench.console.measures import Values
 from tests.rigs.browser import CHROMIUM
 
-_PARTS = ("pages", "live", "held", "flood", "tabs", "start")
+_PARTS = ("pages", "far", "live", "held", "flood", "tabs", "start", "absence")
 
 
 def main(arguments: list[str]) -> int:
@@ -47,10 +48,14 @@ def main(arguments: list[str]) -> int:
 
 async def _measure(part: str, folder: Path, *, quick: bool) -> Values:
     if part == "start":
-        return measures.measure_start(folder, 3 if quick else 9)
+        return startup.measure_start(folder, 3 if quick else 9)
+    if part == "absence":
+        return startup.measure_absence(folder, 5 if quick else 25)
     async with measures.a_console(folder) as stage:
         if part == "pages":
             values = await measures.measure_pages(stage, 3 if quick else 15)
+        elif part == "far":
+            values = await distance.measure_far(stage, 3 if quick else 15)
         elif part == "live":
             values = await measures.measure_live(stage, 40 if quick else 200)
         elif part == "held":

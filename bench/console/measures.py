@@ -1,4 +1,4 @@
-"""The console in a browser, on a real `parley up`: bytes, first paint, live rows, a flood, many tabs, the start."""
+"""The console in a browser, on a real `parley up`: bytes, first paint, live rows, a flood, many tabs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.governance.sends import ANSWERER, set_up
 from tests.rigs.browser import Page, a_browser
 
 _LIVE = "document.documentElement.dataset.live === 'live'"
-_PAINT = "performance.getEntriesByName('first-contentful-paint')"
+PAINT = "performance.getEntriesByName('first-contentful-paint')"
 # The page itself and its files; what the live stream fetches afterwards is no part of them.
 _SIZES = """[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
     .filter((entry) => !['fetch', 'eventsource'].includes(entry.initiatorType) && !entry.name.includes('/console/live'))
@@ -66,7 +66,7 @@ class ConsoleStage(NamedTuple):
         """Post on the channel; when it left and when it was answered, in milliseconds of the clock."""
         path = f"/api/v1/channels/{self.channel}/{way}"
         left = time.time() * 1e3
-        _request(self.connection, path, body, KEY, AGENT)
+        request_json(self.connection, path, body, KEY, AGENT)
         return left, time.time() * 1e3
 
     def hold(self, mark: str) -> float:
@@ -92,7 +92,7 @@ async def a_console(folder: Path) -> AsyncIterator[ConsoleStage]:
         channel = server.channel("desk", max_messages=2 * _FLOOD)
         person = server.call("POST", "/keys", {"kind": "human", "user_id": f"{AGENT}@example.com"})["key"]
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-        once = _request(connection, "/api/v1/sessions/once", {}, person)["once"]
+        once = request_json(connection, "/api/v1/sessions/once", {}, person)["once"]
         async with a_browser(folder / "profile") as page:
             stage = ConsoleStage(server, page, channel, connection)
             stage.flood([_some_words(number) for number in range(_SAID)])
@@ -108,7 +108,7 @@ def _some_words(seed: int) -> str:
     return " ".join("".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 9))) for _ in range(15))
 
 
-def _request(
+def request_json(
     connection: http.client.HTTPConnection, path: str, body: object, key: str, agent: str = ""
 ) -> dict[str, str]:
     headers = {"X-API-Key": key, "Content-Type": "application/json"} | ({"X-Agent-ID": agent} if agent else {})
@@ -130,10 +130,10 @@ async def measure_pages(stage: ConsoleStage, runs: int) -> Values:
         for _ in range(runs):
             await page.forget()
             await page.go(url)
-            await page.until(f"{_PAINT}.length")
+            await page.until(f"{PAINT}.length")
             sizes = await page.run(_SIZES)
             values.setdefault(f"{name} cold", []).append(sum(size for _, size, _ in sizes) / 1e3)
-            values.setdefault(f"{name} paint", []).append(await page.run(f"{_PAINT}[0].startTime"))
+            values.setdefault(f"{name} paint", []).append(await page.run(f"{PAINT}[0].startTime"))
             for file in ("console.js", "console.css"):
                 values[file] = [body / 1e3 for path, _, body in sizes if path.endswith(file)]
             await page.go("about:blank")
@@ -194,23 +194,6 @@ async def measure_tabs(stage: ConsoleStage) -> Values:
         shown = await _shown(page, f"mark-{number}")
         seconds.append((shown["painted"] - left) / 1e3)
     return {"tabs": seconds[1:]}
-
-
-def measure_start(folder: Path, runs: int) -> Values:
-    """The start of a server, and what its first page takes more than the next one: the console is loaded by then."""
-    values: Values = {"start": [], "first page": [], "next page": []}
-    for _ in range(runs):
-        began = time.perf_counter()
-        with parley_up(str(folder / "data")) as server:
-            values["start"].append(time.perf_counter() - began)
-            for name in ("first page", "next page"):
-                connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-                began = time.perf_counter()
-                connection.request("GET", "/console/login")
-                connection.getresponse().read()
-                values[name].append((time.perf_counter() - began) * 1e3)
-                connection.close()
-    return values
 
 
 async def _watch(page: Page, url: str, rows: str) -> None:

@@ -42,6 +42,7 @@ GOALS = {
     "channel warm": ConsoleGoal("channel, its last 100 messages, files cached", "kB", 12),
     "approvals paint": ConsoleGoal("approvals, nothing cached: first paint with content", "ms", 300),
     "channel paint": ConsoleGoal("channel, its last 100 messages: first paint with content", "ms", 300),
+    "far paint": ConsoleGoal("approvals at a round trip of 150 ms, nothing cached, not connected", "ms", 900),
     "live there p50": ConsoleGoal("POST leaves until its row is on the page, p50", "ms"),
     "live there p95": ConsoleGoal("the same, p95", "ms", 50),
     "live painted p50": ConsoleGoal("POST leaves until its row is painted, p50", "ms"),
@@ -54,6 +55,7 @@ GOALS = {
     "flood rows": ConsoleGoal("rows on the page at most", "", 500),
     "tabs": ConsoleGoal("a message in the last of 12 tabs", "s", 6),
     "start": ConsoleGoal("start of `parley up` until it is ready", "s", 1),
+    "start ratio": ConsoleGoal("start of `parley up`, beside one without the console", "x", 1.05),
     "first page": ConsoleGoal("first page of a server, which loads the console", "ms"),
     "next page": ConsoleGoal("the next page", "ms"),
 }
@@ -115,6 +117,8 @@ def _spell(value: float, unit: str) -> str:
     digits = f"{value:.1f}" if value < 10 and value % 1 else f"{value:,.0f}"
     if unit == "s" and value % 1:
         digits = f"{value:.2f}"
+    elif unit == "x":
+        return f"{value:.2f}x"
     elif unit == "kB" and value % 1:
         digits = f"{value:.1f}"
     return f"{digits} {unit}".strip()
