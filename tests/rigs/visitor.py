@@ -6,6 +6,8 @@ import re
 from html.parser import HTMLParser
 from urllib.parse import urlencode
 
+from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
+from tests.conformance.ocip.governed import person
 from tests.rigs.http_client import Answer, Client
 from tests.rigs.team import LiveServer
 
@@ -41,6 +43,21 @@ class Visitor:
         if given is not None:
             self.cookie = "" if "Max-Age=0" in given else given.partition(";")[0]
         return answer
+
+
+async def signed_in(server: LiveServer, kind: KeyKind = KeyKind.ADMIN, tenant: str = DEFAULT_TENANT) -> Visitor:
+    """A browser that signed in with a key of this kind."""
+    visitor = Visitor(server)
+    assert (await visitor.sign_in(await server.rig.key("", kind, tenant))).status == 303
+    return visitor
+
+
+async def person_signed_in(server: LiveServer, user: str = "ann") -> Visitor:
+    """The browser of a person who signed in with a key of their own."""
+    await person(server, user)
+    visitor = Visitor(server)
+    assert (await visitor.sign_in(server.rig.secrets[f"key_{DEFAULT_TENANT}_human_{user}"])).status == 303
+    return visitor
 
 
 class _Text(HTMLParser):

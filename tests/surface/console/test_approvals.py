@@ -5,23 +5,16 @@ from __future__ import annotations
 from parley.domain.directory.callers import KeyKind
 from tests.conformance.ocip.governed import admin_of, decide, held, inbox, pair, person, put_policy
 from tests.rigs.team import CHANNEL, LiveServer, with_server
-from tests.rigs.visitor import Visitor, field_of, text_of
+from tests.rigs.visitor import Visitor, field_of, person_signed_in, text_of
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> \"' &amp; ]]> [a](javascript:x)"
-
-
-async def signed_in(server: LiveServer, user: str = "ann") -> Visitor:
-    await person(server, user)
-    visitor = Visitor(server)
-    assert (await visitor.sign_in(server.rig.secrets[f"key_default_human_{user}"])).status == 303
-    return visitor
 
 
 @with_server
 async def test_a_person_decides_without_script(server: LiveServer) -> None:
     alice, bob = await pair(server)
     waits = await held(alice, "bob", "We promise it.")
-    visitor = await signed_in(server)
+    visitor = await person_signed_in(server)
     path = f"/console/approvals/{waits['approval']}"
 
     queue = await visitor.open("/console/approvals")
@@ -43,7 +36,7 @@ async def test_a_person_decides_without_script(server: LiveServer) -> None:
 async def test_markup_of_a_message_stays_text(server: LiveServer) -> None:
     alice, _ = await pair(server)
     waits = await held(alice, "bob", f"We promise. {HOSTILE}", note=HOSTILE)
-    visitor = await signed_in(server)
+    visitor = await person_signed_in(server)
 
     queue = (await visitor.open("/console/approvals")).body.decode()
     page = (await visitor.open(f"/console/approvals/{waits['approval']}")).body.decode()
@@ -60,7 +53,7 @@ async def test_nothing_of_a_long_message_is_cut_off(server: LiveServer) -> None:
     words = "We promise. " + "x" * 60_000 + " the end"
     waits = await held(alice, "bob", words)
 
-    page = await (await signed_in(server)).open(f"/console/approvals/{waits['approval']}")
+    page = await (await person_signed_in(server)).open(f"/console/approvals/{waits['approval']}")
 
     assert "x" * 60_000 + " the end</div>" in page.body.decode()
 
@@ -70,7 +63,7 @@ async def test_hidden_characters_and_mixed_scripts_are_marked_where_they_are(ser
     alice, _ = await pair(server)
     waits = await held(alice, "bob", "We prom\u200bise it\u202e at \u0430pple.com")
 
-    page = await (await signed_in(server)).open(f"/console/approvals/{waits['approval']}")
+    page = await (await person_signed_in(server)).open(f"/console/approvals/{waits['approval']}")
 
     html = page.body.decode()
     mark = '<span class="hid" title="zero width space">U+200B</span>'
@@ -84,7 +77,7 @@ async def test_hidden_characters_and_mixed_scripts_are_marked_where_they_are(ser
 async def test_a_decision_about_what_has_changed_is_refused_with_what_was_typed_kept(server: LiveServer) -> None:
     alice, _ = await pair(server)
     waits = await held(alice, "bob")
-    visitor = await signed_in(server)
+    visitor = await person_signed_in(server)
 
     answer = await visitor.send(
         f"/console/approvals/{waits['approval']}", {"decision": "approve", "digest": "0" * 64, "note": 'keep "this"'}
@@ -100,7 +93,7 @@ async def test_a_decision_about_what_has_changed_is_refused_with_what_was_typed_
 async def test_what_another_person_decided_meanwhile_is_shown(server: LiveServer) -> None:
     alice, _ = await pair(server)
     waits = await held(alice, "bob")
-    visitor = await signed_in(server)
+    visitor = await person_signed_in(server)
     await decide(await person(server, "ann"), waits, "reject", note="not now")
 
     answer = await visitor.send(
@@ -116,7 +109,7 @@ async def test_what_another_person_decided_meanwhile_is_shown(server: LiveServer
 async def test_an_answer_of_the_person_is_sent_in_place_of_the_message(server: LiveServer) -> None:
     alice, bob = await pair(server)
     waits = await held(alice, "bob")
-    visitor = await signed_in(server)
+    visitor = await person_signed_in(server)
 
     sent = await visitor.send(
         f"/console/approvals/{waits['approval']}",
@@ -149,7 +142,7 @@ async def test_enter_in_the_note_presses_a_button_that_does_nothing(server: Live
     alice, _ = await pair(server)
     waits = await held(alice, "bob")
 
-    page = (await (await signed_in(server)).open(f"/console/approvals/{waits['approval']}")).body.decode()
+    page = (await (await person_signed_in(server)).open(f"/console/approvals/{waits['approval']}")).body.decode()
 
     form = page.partition('id="decide"')[2]
     assert form.index("<button disabled hidden>") < form.index('value="approve"')
@@ -159,7 +152,7 @@ async def test_enter_in_the_note_presses_a_button_that_does_nothing(server: Live
 async def test_the_approvals_of_other_people_are_not_there(server: LiveServer) -> None:
     alice, _ = await pair(server)
     waits = await held(alice, "bob")
-    visitor = await signed_in(server, "dee")
+    visitor = await person_signed_in(server, "dee")
 
     queue = await visitor.open("/console/approvals")
     page = await visitor.open(f"/console/approvals/{waits['approval']}")
@@ -174,7 +167,7 @@ async def test_changed_policies_are_told_before_somebody_decides(server: LiveSer
     waits = await held(alice, "bob")
     await put_policy(server, "enabled: true\nmax_rounds: 2")
 
-    page = await (await signed_in(server)).open(f"/console/approvals/{waits['approval']}")
+    page = await (await person_signed_in(server)).open(f"/console/approvals/{waits['approval']}")
 
     assert "The policies have changed since this was held." in text_of(page)
 
@@ -184,7 +177,7 @@ async def test_a_person_sees_which_channel_and_intent_a_message_goes_to(server: 
     alice, _ = await pair(server)
     waits = await held(alice, "bob")
 
-    page = await (await signed_in(server)).open(f"/console/approvals/{waits['approval']}")
+    page = await (await person_signed_in(server)).open(f"/console/approvals/{waits['approval']}")
 
     channel = (await alice.get(f"/channels/{CHANNEL}")).json
     intent = (await alice.get(f"/intents/{channel['intent_id']}")).json
@@ -196,6 +189,6 @@ async def test_a_commitment_in_mixed_letters_is_marked_as_both(server: LiveServe
     alice, _ = await pair(server)
     waits = await held(alice, "bob", "We \u0430gree to it.")
 
-    page = await (await signed_in(server)).open(f"/console/approvals/{waits['approval']}")
+    page = await (await person_signed_in(server)).open(f"/console/approvals/{waits['approval']}")
 
     assert '<mark class="detected confusable" title="agree; Cyrillic, Latin">\u0430gree</mark>' in page.body.decode()

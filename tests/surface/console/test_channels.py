@@ -4,29 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from parley.domain.directory.callers import KeyKind
 from parley.domain.times import stamp
 from parley.surfaces.console.routes import ROUTES
 from parley.surfaces.http.server import all_routes
-from tests.conformance.ocip.governed import MESSAGES, admin_of, held, pair, person
+from tests.conformance.ocip.governed import MESSAGES, held, pair
 from tests.rigs.team import CHANNEL, LiveServer, with_server
-from tests.rigs.visitor import Visitor, text_of
+from tests.rigs.visitor import Visitor, person_signed_in, signed_in, text_of
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> ag\u200bree \u202eevil"
 PATH = f"/console/channels/{CHANNEL}"
-
-
-async def signed_in(server: LiveServer, user: str = "") -> Visitor:
-    """A person, or the admin."""
-    visitor = Visitor(server)
-    if user:
-        await person(server, user)
-        secret = server.rig.secrets[f"key_default_human_{user}"]
-    else:
-        await admin_of(server)
-        secret = await server.rig.key("", KeyKind.ADMIN)
-    assert (await visitor.sign_in(secret)).status == 303
-    return visitor
 
 
 @with_server
@@ -35,14 +21,14 @@ async def test_a_person_follows_its_agents_without_script(server: LiveServer) ->
     asked = (
         await alice.post(MESSAGES, {"message_type": "request", "to": "bob", "payload": {"text": "Is it done?"}})
     ).json
-    visitor = await signed_in(server, "ann")
+    visitor = await person_signed_in(server, "ann")
 
     listed = await visitor.open("/console/channels")
     waits = await visitor.open(PATH)
     await bob.post(f"{MESSAGES}/{asked['id']}/reply", {"payload": {"status": "ok", "shard": {"number": 4}}})
     answered = await visitor.open(PATH)
     message = await visitor.open(f"{PATH}/messages/{asked['id']}")
-    foreign = await (await signed_in(server, "eve")).open(PATH)
+    foreign = await (await person_signed_in(server, "eve")).open(PATH)
 
     assert f"# {CHANNEL} A alice : Is it done?" in text_of(listed)
     assert f'href="{PATH}?seat=alice"' in listed.body.decode()
@@ -106,7 +92,7 @@ async def test_a_conversation_is_shown_across_channels(server: LiveServer) -> No
     for channel in (CHANNEL, "chan_2"):
         body = {"payload": {"text": f"in {channel}"}, "metadata": {"conversation_id": "conv-7"}}
         await alice.post(f"/channels/{channel}/messages", body)
-    visitor = await signed_in(server, "ann")
+    visitor = await person_signed_in(server, "ann")
 
     channel_page = await visitor.open(PATH)
     thread = await visitor.open("/console/threads/conv-7")
@@ -146,7 +132,7 @@ async def test_an_admin_begins_with_five_numbers_and_what_needs_somebody(server:
     expires_at = stamp(server.rig.clock.at + timedelta(minutes=5))
     await alice.post(MESSAGES, {**asked, "expires_at": expires_at})
     server.rig.clock.pass_by(seconds=600)
-    visitor, ann = await signed_in(server), await signed_in(server, "ann")
+    visitor, ann = await signed_in(server), await person_signed_in(server, "ann")
 
     async with bob.events("/agents/bob/subscribe"):
         page = text_of(await visitor.open("/console"))

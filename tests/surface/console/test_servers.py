@@ -8,13 +8,7 @@ from collections.abc import Callable
 from parley.domain.directory.callers import KeyKind
 from parley.domain.store.node import Node, NodeSample, StoreReport
 from tests.rigs.team import LiveServer, with_server
-from tests.rigs.visitor import Visitor, text_of
-
-
-async def signed_in(server: LiveServer, kind: KeyKind = KeyKind.ADMIN, tenant: str = "default") -> Visitor:
-    visitor = Visitor(server)
-    assert (await visitor.sign_in(await server.rig.key("", kind, tenant))).status == 303
-    return visitor
+from tests.rigs.visitor import signed_in, text_of
 
 
 def reports(server: LiveServer, report_of: Callable[[Node], StoreReport]) -> None:

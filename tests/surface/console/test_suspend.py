@@ -5,15 +5,9 @@ from __future__ import annotations
 from parley.domain.directory.callers import KeyKind
 from tests.conformance.ocip.governed import admin_of, held, pair
 from tests.rigs.team import LiveServer, with_server
-from tests.rigs.visitor import Visitor, text_of
+from tests.rigs.visitor import signed_in, text_of
 
 PATH = "/console/suspend"
-
-
-async def signed_in(server: LiveServer, kind: KeyKind) -> Visitor:
-    visitor = Visitor(server)
-    assert (await visitor.sign_in(await server.rig.key("", kind))).status == 303
-    return visitor
 
 
 @with_server

@@ -5,13 +5,7 @@ from __future__ import annotations
 from parley.domain.directory.callers import KeyKind
 from tests.conformance.ocip.governed import held, pair, person, said, tell
 from tests.rigs.team import LiveServer, with_server
-from tests.rigs.visitor import Visitor, text_of
-
-
-async def signed_in(server: LiveServer, kind: KeyKind) -> Visitor:
-    visitor = Visitor(server)
-    assert (await visitor.sign_in(await server.rig.key("", kind))).status == 303
-    return visitor
+from tests.rigs.visitor import Visitor, signed_in, text_of
 
 
 @with_server

@@ -5,19 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from parley.domain.channel.subscription import Answered
-from parley.domain.directory.callers import KeyKind
 from tests.rigs.fake_outbound import FakeOutbound
 from tests.rigs.team import LiveServer, with_server
-from tests.rigs.visitor import Visitor, text_of
+from tests.rigs.visitor import signed_in, text_of
 from tests.rigs.webhooks import push_due
 
 HOSTILE = "https://hooks.example/<script>alert(1)</script>"
-
-
-async def admin(server: LiveServer) -> Visitor:
-    visitor = Visitor(server)
-    assert (await visitor.sign_in(await server.rig.key("", KeyKind.ADMIN))).status == 303
-    return visitor
 
 
 async def subscribed(server: LiveServer, agent: str, url: str) -> dict[str, Any]:
@@ -36,7 +29,7 @@ async def test_subscriptions_in_trouble_stand_first_with_what_waits_behind_them(
     alice = await server.client("alice")
     await alice.post("/channels/chan_1/messages", {"sender": "alice", "to": "bob", "payload": {"text": "hello"}})
     await push_due(server.rig.team, outbound)
-    visitor = await admin(server)
+    visitor = await signed_in(server)
 
     page = text_of(await visitor.open("/console/webhooks"))
     detail = text_of(await visitor.open(f"/console/webhooks/{broken['id']}"))
@@ -53,7 +46,7 @@ async def test_an_admin_switches_a_subscription_and_sends_a_test(server: LiveSer
     outbound = FakeOutbound(lambda _: Answered(0, "timeout"))
     server.rig.team.outbound = outbound
     path = f"/console/webhooks/{(await subscribed(server, 'bob', HOSTILE))['id']}"
-    visitor = await admin(server)
+    visitor = await signed_in(server)
 
     sent = await visitor.send(path, {"act": "test"})
     tested = await visitor.open(path)
@@ -73,7 +66,7 @@ async def test_an_admin_switches_a_subscription_and_sends_a_test(server: LiveSer
 async def test_what_is_refused_is_said_above_the_subscription(server: LiveServer) -> None:
     server.rig.team.outbound = FakeOutbound()
     path = f"/console/webhooks/{(await subscribed(server, 'bob', 'https://a.example/'))['id']}"
-    visitor = await admin(server)
+    visitor = await signed_in(server)
     server.rig.team.outbound = None
 
     answer = await visitor.send(path, {"act": "test"})
@@ -84,7 +77,7 @@ async def test_what_is_refused_is_said_above_the_subscription(server: LiveServer
 
 @with_server
 async def test_without_webhooks_the_page_says_how_to_subscribe(server: LiveServer) -> None:
-    page = await (await admin(server)).open("/console/webhooks")
+    page = await (await signed_in(server)).open("/console/webhooks")
 
     assert "There are no webhooks." in text_of(page)
     assert "/api/v1/subscriptions" in text_of(page)
