@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from parley.surfaces.http.route import Submit
 
 _PREFIXES = (["", "api", "v1"], ["", "v1"])
-# Where streams are: the SDK reconnects at once, for ever, when it is refused.
+# How long a refused client of a stream waits: the SDK reconnects at once, for ever. Pages reconnect by a timer.
 _REFUSAL_SECONDS = 1.0
 # Paths whose routes are remembered: so many, up to this length.
 _MOST_PATHS, _LONGEST_PATH = 1_024, 256
@@ -137,6 +137,7 @@ class Api:
             return _no_route(params)
         began = self._monotonic()
         call = Call(self._team, operation, _NOBODY, params or {})
+        call.is_of_page = True
         try:
             agent = _seat(operation, "") if operation.method == "GET" and "seat=" in operation.query else ""
             call.caller = await self._authenticator.admit_session(route, session, agent, operation.peer)
@@ -249,7 +250,7 @@ class Api:
         if status_of(error) == INTERNAL:
             self._team.nodes.history.count_request(error.code)
             raise error
-        if route.streams:
+        if route.streams and not call.is_of_page:
             await asyncio.sleep(max(0.0, began + _REFUSAL_SECONDS - self._monotonic()))
         refusal = await self._authenticator.refusal(route, call.caller, error)
         return self._counted(route, began, problem_of(refusal), refusal.code)

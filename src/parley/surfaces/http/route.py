@@ -49,7 +49,7 @@ class Param(NamedTuple):
 class Call:
     """One request: the caller, path parameters, query and body."""
 
-    __slots__ = ("body", "caller", "is_counted", "is_read", "params", "query", "request", "team")
+    __slots__ = ("body", "caller", "is_counted", "is_of_page", "is_read", "params", "query", "request", "team")
 
     def __init__(self, team: Team, request: Request, caller: Caller, params: dict[str, str]) -> None:
         self.team = team
@@ -62,6 +62,8 @@ class Call:
         self.is_read = False
         # Whether the request was counted for the rate limit of its key.
         self.is_counted = False
+        # Whether a page of the server asks, in process.
+        self.is_of_page = False
 
     def number(self, name: str, default: float, low: float, high: float) -> float:
         """A number from the query, within bounds."""
