@@ -15,9 +15,9 @@ from parley.surfaces.console.files import static_response
 from parley.surfaces.console.frame import bare, framed, print_head, reader_of
 from parley.surfaces.console.html import address, h, join
 from parley.surfaces.console.live import LiveRows, OpenStreams
-from parley.surfaces.console.menu import AUDITOR
+from parley.surfaces.console.menu import AUDITOR, PERSON
 from parley.surfaces.console.parts import note
-from parley.surfaces.console.routes import find_handler
+from parley.surfaces.console.routes import find_route, open_steps
 from parley.surfaces.console.visit import ApiRefused, Page, Redirect, Visit, fields_of, steps_of
 from parley.surfaces.entrance.refusals import INTERNAL, refusal_of, status_of
 from parley.surfaces.http.files import page_response
@@ -148,11 +148,14 @@ class Console:
 
     async def _shown(self, visit: Visit, steps: list[str]) -> Shown:
         """The page at these steps, or where a form that was sent leads."""
-        found = find_handler(steps, is_form=visit.request.method == "POST")
-        if found is None:
+        route, is_form = find_route(steps), visit.request.method == "POST"
+        handler = (route.post if is_form else route.show) if route is not None else None
+        if route is None or handler is None:
             return _no_page()
-        handler, open_steps = found
-        return await handler(visit, *open_steps)
+        visit.has_form = visit.who["kind"] in route.forms_for
+        if is_form and not visit.has_form:
+            raise _no_form(route.forms_for)
+        return await handler(visit, *open_steps(route, steps))
 
     def _html(self, request: Request, html: Html, *, status: int = 200) -> Response:
         return page_response(request, html.encode(), sign_in.HEADERS, status)
@@ -188,6 +191,13 @@ def _whole_path(request: Request) -> str:
 def _no_page() -> Page:
     content = join(h("h1", "No such page"), h("p", h("a", "To the first page", href="/console")))
     return Page("No such page", content, _NO_ENTRY, status=404)
+
+
+def _no_form(kinds: tuple[str, ...]) -> ApiRefused:
+    """The refusal of a form that the page did not show: also where the API would take the same from this key."""
+    if kinds == (PERSON,):
+        return ApiRefused(403, {"code": "human_required", "detail": "only a person decides on this page"})
+    return ApiRefused(403, {"code": "scope_required", "detail": "this page has no form for your kind of key"})
 
 
 def _refused(refused: ApiRefused) -> Page:

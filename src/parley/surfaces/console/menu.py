@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from parley.surfaces.console.visit import Document
 
 # Kinds of keys, as `whoami` names them, for entries that not everybody can use.
-GOVERNS = ("admin", "auditor")
+ADMIN = "admin"
 AUDITOR = "auditor"
-NOT_AUDITORS = ("admin", "human", "agent", "service")
+PERSON = "human"
+GOVERNS = (ADMIN, AUDITOR)
+NOT_AUDITORS = (ADMIN, PERSON, "agent", "service")
 
 
 class MenuEntry(NamedTuple):
@@ -63,8 +65,8 @@ MENU: Groups = (
     (
         "Operate",
         (
-            MenuEntry("Servers", "servers", "o", ("admin",), for_operators=True),
-            MenuEntry("Webhooks", "webhooks", "w", ("admin",)),
+            MenuEntry("Servers", "servers", "o", (ADMIN,), for_operators=True),
+            MenuEntry("Webhooks", "webhooks", "w", (ADMIN,)),
         ),
     ),
     (

@@ -64,6 +64,8 @@ class Visit:
         self.query = fields_of(request.query)
         self._run = run
         self.who: Document = {}
+        # Whether the form of this page is for the caller.
+        self.has_form = False
         # Of the sign-in that this is a visit of.
         self.session_id = ""
 

@@ -279,8 +279,8 @@ def _facts(visit: Visit, exchange: Document, label: str) -> Html:
 
 
 def _closing(visit: Visit, exchange: Document) -> Html | None:
-    """The form for a person; admins and auditors read."""
-    if exchange["ended_at"] or visit.who["kind"] != "human":
+    """The form for a person; everybody else reads."""
+    if exchange["ended_at"] or not visit.has_form:
         return None
     label = h("label", "Reason, for the audit log", for_="reason")
     field = h("input", id="reason", name="reason", maxlength=2000, dir="auto", autocomplete="off")

@@ -69,8 +69,10 @@ def _table(caption: str, where: str, differences: list[Document], nothing: str) 
 
 async def try_page(visit: Visit, explained: Html | None = None, status: int = 200) -> Page:
     """The form of a message that is judged and not sent; with its verdict once it was."""
-    about = h("p", "The policies in force judge this message. Nothing is sent, and nothing is recorded.")
-    content = join(h("h1", "Try a message"), views(visit, "try"), about, explained, _form(visit.form))
+    words = "The policies in force judge this message. Nothing is sent, and nothing is recorded."
+    about = h("p", words if visit.has_form else "Admins and auditors try messages here.")
+    form = _form(visit.form) if visit.has_form else None
+    content = join(h("h1", "Try a message"), views(visit, "try"), about, explained, form)
     return Page("Try a message", content, MENU, status)
 
 

@@ -24,12 +24,11 @@ _COUNTED_MAX = 1_000
 async def list_page(visit: Visit, problem: str = "", status: int = 200) -> Page:
     """What is suspended, and for admins the form that previews a suspension."""
     suspensions: list[Document] = await visit.get("suspensions")
-    is_admin = visit.who["kind"] == "admin"
     content = join(
         h("h1", "Suspend"),
         note("bad", h("b", "Not done: "), problem, role="alert") if problem else None,
-        fresh("suspensions", _list(visit, suspensions, is_admin=is_admin)),
-        await _choice(visit) if is_admin else None,
+        fresh("suspensions", _list(visit, suspensions)),
+        await _choice(visit) if visit.has_form else None,
     )
     return Page("Suspend", content, _MENU, status=status, topics="suspensions")
 
@@ -65,23 +64,23 @@ def _suspension(visit: Visit, what: str, name: str) -> Document:
 # ---------------------------------------------------------------- what is suspended
 
 
-def _list(visit: Visit, suspensions: list[Document], *, is_admin: bool) -> Html:
+def _list(visit: Visit, suspensions: list[Document]) -> Html:
     if not suspensions:
         about = " A suspended agent can send nothing, and nothing reaches it, until the suspension is lifted."
         return empty([h("b", "Nothing is suspended."), about], "parley suspend agent NAME --reason 'why'")
-    headings = ("Suspended", "Reason", "By", "Since", "Ends", *(("Lift",) if is_admin else ()))
-    rows = [_row(visit, suspension, is_admin=is_admin) for suspension in suspensions]
+    headings = ("Suspended", "Reason", "By", "Since", "Ends", *(("Lift",) if visit.has_form else ()))
+    rows = [_row(visit, suspension) for suspension in suspensions]
     return data_table("Suspensions in force", headings, rows)
 
 
-def _row(visit: Visit, suspension: Document, *, is_admin: bool) -> Html:
+def _row(visit: Visit, suspension: Document) -> Html:
     subject = _subject(suspension["what"], suspension["name"])
     lift = (
         h("form", h("input", type="hidden", name="what", value=suspension["what"]),
           h("input", type="hidden", name="name", value=suspension["name"]),
           h("button", "Lift", h("span", f" the suspension of {subject}", class_="sr"), name="act", value="lift"),
           method="post", action=address("suspend"))
-        if is_admin else None
+        if visit.has_form else None
     )  # fmt: skip
     return h(
         "tr",
@@ -90,7 +89,7 @@ def _row(visit: Visit, suspension: Document, *, is_admin: bool) -> Html:
         h("td", suspension["by"], dir="auto"),
         h("td", moment(suspension["at"], visit.now)),
         h("td", moment(suspension["until"], visit.now) if suspension["until"] else "when lifted"),
-        h("td", lift) if is_admin else None,
+        h("td", lift) if visit.has_form else None,
     )
 
 
