@@ -26,6 +26,7 @@ from parley.domain.store.tables import (
     TABLES,
     TALLY,
     TENANT,
+    TRAFFIC,
     Row,
     Table,
 )
@@ -65,6 +66,10 @@ ROWS: dict[str, list[Row]] = {
     "audit": [(NUMBER + 1, "alice", 1, "aud_1", "2026", "", "5d", b'{"n":1}')],
     "saved": [("scope", "f", "once", "2026", "msg_1", 201, b"answer")],
     "budget": [(tenant, "pair", span, 3) for tenant in (1, 7) for span in ("", "2026-03")],
+    "traffic": [
+        (1, "", "uncounted", "chan_1", "", "", "", 0, 0, 0, "", "2026"),
+        *[(7, "2026-03-13T08", "delivered", "chan_2", "a", name, "*", 3, 1, 9, "2026", "2026") for name in NAMES],
+    ],
 }
 
 
@@ -135,6 +140,8 @@ class TeamShelfContract(ABC):
         await shelf.put(POST, [a_row(2, payload=b"other")], [POST.key_of(one), POST.key_of(two)])
 
         assert await shelf.page(POST, None, 9) == [a_row(2, payload=b"other"), three]
+        # What the source removed, it has counted.
+        assert await shelf.page(TRAFFIC, None, 99) == ROWS["traffic"]
 
     @filled
     async def test_who_has_a_name_that_another_has_now_gives_way_until_its_own_turn(self, shelf: StoreTarget) -> None:
@@ -161,11 +168,14 @@ class TeamShelfContract(ABC):
 
     @filled
     async def test_an_audit_document_is_let_go_of_and_others_come_after_it(self, shelf: StoreTarget) -> None:
+        facts = b'{"action":"agent_exchange","outcome":"held","sender":"alice","to":"bob"}'
+        await shelf.put(AUDIT, [(NUMBER + 2, "alice", 2, "aud_2", "2026", "", "6e", facts)], [])
         bare = (*ROWS["audit"][0][:-1], b"")
         more = (NUMBER + 2, "alice", 2, "aud_2", "2026", "", "6e", b"")
         await shelf.put(AUDIT, [bare, more], [])
 
         assert await shelf.page(AUDIT, None, 9) == [bare, more]
+        assert await shelf.page(TRAFFIC, None, 99) == ROWS["traffic"]
 
     @pytest.mark.parametrize("table", [EVENT, ENTRY, AUDIT], ids=lambda table: table.name)
     def test_a_log_is_not_written_over(self, table: Table) -> None:
@@ -225,7 +235,7 @@ class TeamShelfContract(ABC):
         await closed(shelf)
 
     def test_every_table_of_the_contract_is_there(self) -> None:
-        tried = (TENANT, RECORD, TALLY, POST, RECEIPT, EVENT, ENTRY, AUDIT, SAVED, BUDGET)
+        tried = (TENANT, RECORD, TALLY, POST, RECEIPT, EVENT, ENTRY, AUDIT, SAVED, BUDGET, TRAFFIC)
         assert tried == TABLES
 
 

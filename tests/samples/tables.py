@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from parley.domain.audit.entry import AuditDraft
+from parley.domain.channel.channel import Channel, Options
 from parley.domain.channel.post import PostState, Receipt
 from parley.domain.directory.callers import NO_TENANT, Saved, Tenant
 from parley.domain.store.changes import ErasureQuery, Moved, Spend, TeamChanges
@@ -35,6 +38,10 @@ async def live(store: TeamStore, tenant: str, of: str = "1") -> None:
     asked = a_request(f"ask_{name}", channel_id=channel)
     waiting = a_post(f"late_{name}", channel, state=PostState.PENDING, to="carol", recipients=())
     await store.commit(TeamChanges(tenant, posts=(*said, asked, waiting)))
+    # It keeps fewer from now on: what it loses is counted.
+    kept = await store.get(Channel, tenant, small)
+    assert kept is not None
+    await store.commit(TeamChanges(tenant, puts=(replace(kept, options=Options(max_messages=1)),)))
     answered = an_answer(f"answer_{name}", asked.id, channel_id=channel, exchange_id="exch_1")
     read = (Receipt(asked.id, "bob", AT), Receipt(f"msg_{name}_4", "bob", AT))
     await store.commit(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         ReaderPost,
         RecordQuery,
         TeamChanges,
-        TrafficGroup,
+        TrafficCount,
         TrafficQuery,
         UnansweredQuery,
     )
@@ -171,9 +171,9 @@ class TeamStore(Protocol):
         """Which messages between two positions are part of a conversation, newest first."""
         ...
 
-    async def count_traffic(self, tenant: str, query: TrafficQuery) -> tuple[TrafficGroup, ...]:
-        """Messages that are still kept, by channel, sender and recipients. Those of the server, and those that nobody
-        could receive yet, do not count.
+    async def count_traffic(self, tenant: str, query: TrafficQuery) -> TrafficCount:
+        """Messages by channel, sender and recipients, those that were removed by the hour. Those of the server, and
+        those that nobody could receive yet, do not count. Beside them, the messages of trimmed audit entries.
         """
         ...
 

@@ -11,7 +11,7 @@ from parley.domain.channel.event import Event
 from parley.domain.channel.post import Post, PostState
 from parley.domain.mailbox.ledger import Entry
 from parley.domain.message.message import Pattern
-from parley.domain.store.changes import ConversationMark, TrafficGroup
+from parley.domain.store.changes import UNCOUNTED, ConversationMark, TrafficCount, TrafficGroup
 from parley.wire.parts import conversation_of, is_partial
 
 if TYPE_CHECKING:
@@ -121,14 +121,25 @@ def mark_from_row(row: Any) -> ConversationMark | None:  # noqa: ANN401  # a row
     return ConversationMark(number & MASK, conversation_id, channel_id, sender, readers)
 
 
-def traffic_from_rows(traffic_rows: Iterable[Any]) -> tuple[TrafficGroup, ...]:
-    """Groups of messages, each with its recipients apart."""
-    return tuple(
-        [
-            TrafficGroup(channel_id, sender, to, None if recipients is None else separate(recipients), number, last_at)
-            for channel_id, sender, to, recipients, number, last_at in traffic_rows
-        ]
-    )
+def traffic_from_rows(traffic_rows: Iterable[Any]) -> TrafficCount:
+    """Groups of messages, each with its recipients apart; what is kept has whole numbers, counts have positions."""
+    groups, uncounted = [], []
+    for kind, place, sender, receivers, number, last_at, low, high in traffic_rows:
+        if kind == UNCOUNTED:
+            uncounted.append(place)
+            continue
+        to, recipients = _receivers(receivers)
+        groups.append(TrafficGroup(kind, place, sender, to, recipients, number, last_at, low & MASK, high & MASK))
+    return TrafficCount(tuple(groups), tuple(uncounted))
+
+
+def _receivers(text: str) -> tuple[str, tuple[str, ...] | None]:
+    """The address, or the recipients: `*` is everyone. Those of an audit entry are JSON."""
+    if text == "*":
+        return "", None
+    if text.startswith("["):
+        return "", tuple(msgspec.json.decode(text, type=list[str]))
+    return ("", separate(text)) if text.startswith(",") else (text, ())
 
 
 def event_from_row(row: Any) -> Event:  # noqa: ANN401  # a row of either database

@@ -74,11 +74,17 @@ MARKS = (
     f"SELECT {rows.MARK} FROM post JOIN tally ON tally.number = post.channel"
     f" WHERE post.number > $1 AND post.number < $2 AND {_MENTIONS} AND post.seq > tally.floor ORDER BY post.number DESC"
 )
+# One statement, so that a message that is removed meanwhile is seen once: in its place, or counted.
 TRAFFIC = (
-    "SELECT tally.id, sender, addressee, recipients, COUNT(*), MAX(created_at)"
-    " FROM post JOIN tally ON tally.number = post.channel WHERE post.number > $1 AND post.number <= $2"
-    " AND created_at >= $3 AND created_at < $4 AND post.seq > tally.floor AND state <> 'pending'"
-    f" AND sender <> '{SYSTEM}' GROUP BY tally.id, sender, addressee, recipients"
+    "SELECT 'delivered', tally.id, sender, CASE WHEN recipients IS NULL THEN '*' WHEN recipients = ',,' THEN addressee"
+    " ELSE recipients END AS receivers, COUNT(*), MAX(created_at), span.low, span.high FROM unnest($1::bigint[],"
+    " $2::bigint[]) AS span (low, high) JOIN post ON post.number > span.low AND post.number <= span.high"
+    " JOIN tally ON tally.number = post.channel WHERE created_at >= $3 AND created_at < $4 AND state <> 'pending'"
+    f" AND sender <> '{SYSTEM}' GROUP BY span.low, span.high, tally.id, sender, 4"
+    " UNION ALL SELECT kind, scope, sender, receivers, number, last_at, low - 1, high FROM traffic WHERE tenant = $5"
+    " AND hour >= left($3, 13) AND hour <= left($4, 13) AND hour <> '' AND last_at >= $3 AND first_at < $4"
+    " UNION ALL SELECT kind, scope, sender, receivers, number, last_at, low, high FROM traffic WHERE tenant = $5"
+    " AND hour = '' AND last_at >= $3"
 )
 # A channel in which nobody has spoken was active when it was created.
 _CHANNELS = (

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("parley.postgres")
 # What this version brings the tables to, and the newest that it can work with: a newer node may have been here first.
-VERSION = 3
+VERSION = 4
 # Advisory lock of a migration, so that nodes that start together wait for each other. "parley" in ASCII.
 MIGRATION_LOCK = 0x7061726C6579
 _RETRY_SECONDS = 0.1

@@ -27,7 +27,7 @@ from parley.domain.channel.post import Post, Receipt
 from parley.domain.directory.callers import Saved
 from parley.domain.errors.errors import Unavailable
 from parley.domain.mailbox.ledger import StoredEntry
-from parley.domain.store.changes import AuditCount, ReaderPost
+from parley.domain.store.changes import AuditCount, ReaderPost, TrafficCount
 from parley.wire import rows
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
         FeedScope,
         Query,
         RecordQuery,
-        TrafficGroup,
         TrafficQuery,
         UnansweredQuery,
     )
@@ -281,13 +280,14 @@ class PostgresTeamStore:
         through = low + min(before, cache.head.position + 1)
         return rows.marks_from_rows(await self.sessions.fetch(cache.scope, reads.MARKS, low + after, through))
 
-    async def count_traffic(self, tenant: str, query: TrafficQuery) -> tuple[TrafficGroup, ...]:
+    async def count_traffic(self, tenant: str, query: TrafficQuery) -> TrafficCount:
         cache = await self.follower.get_cache(tenant)
         if cache is None:
-            return ()
-        low = cache.number << rows.SHIFT
-        values = (low + query.after, low + min(query.through, cache.head.position), query.since, query.until)
-        return rows.traffic_from_rows(await self.sessions.fetch(cache.scope, reads.TRAFFIC, *values))
+            return TrafficCount()
+        ends = [(cache.number << rows.SHIFT) + end for end in (query.after, *query.cuts, query.through)]
+        values = (ends[:-1], ends[1:], query.since, query.until, cache.number)
+        fetched = await self.sessions.fetch(cache.scope, reads.TRAFFIC, *values, seconds=LONG_TIMEOUT_SECONDS)
+        return rows.traffic_from_rows(fetched)
 
     async def answers(self, tenant: str, request_id: str) -> tuple[Post, ...]:
         return await self._fetch_posts(tenant, reads.ANSWERS, request_id)

@@ -49,7 +49,7 @@ _SETTINGS = (
 _BIGINT_COLUMNS = frozenset(
     {
         *("number", "tenant", "head", "entry_position", "audit_number", "version", "count", "seq", "floor"),
-        *("channel", "sequence", "position", "place", "spent"),
+        *("channel", "sequence", "position", "place", "spent", "low", "high"),
     }
 )
 _BYTEA_COLUMNS = frozenset({"entry_link", "document", "link", "payload", "metadata", "answer"})

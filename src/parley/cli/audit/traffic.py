@@ -82,7 +82,7 @@ def _incomplete(traffic: Mapping[str, Any]) -> str:
     """Why the counts are lower than what was sent."""
     if traffic["evicted_channels"]:
         channels = count_of(traffic["evicted_channels"], "channel")
-        return f"not counted: messages of the period that {channels} evicted"
+        return f"not counted: messages of the period that {channels} evicted before Parley counted them"
     return f"only the busiest pairs, and messages since {time_text(traffic['since'])}, are counted"
 
 

@@ -263,27 +263,49 @@ class ConversationMark(NamedTuple):
     recipients: tuple[str, ...] | None
 
 
+# What became of counted messages: the kinds of groups.
+DELIVERED, HELD, DENIED = "delivered", "held", "denied"
+# Of a channel that evicted messages before they were counted.
+UNCOUNTED = "uncounted"
+
+
 class TrafficQuery(NamedTuple):
-    """Which messages are counted: after one position and up to another, sent from one moment on and before another."""
+    """Which messages are counted: after one position and up to another, sent from one moment on and before another.
+
+    No group lies on both sides of one of the `cuts`, which are positions in between, in order.
+    """
 
     after: int
     through: int
     since: str
     until: str
+    cuts: tuple[int, ...] = ()
 
 
 class TrafficGroup(NamedTuple):
     """How many messages of one channel have the same sender and the same recipients, and when the last was sent.
 
-    `recipients` of None: everyone in the channel. Where they are empty, `to` is a queue.
+    `recipients` of None: everyone in the channel. Where they are empty, `to` is a queue. All of them lie after one
+    position and up to another. Held and denied ones, whose entries were trimmed, have a side of the audit log in place
+    of the channel, and numbers of entries in place of positions.
     """
 
-    channel_id: str
+    kind: str
+    place: str
     sender: str
     to: str
     recipients: tuple[str, ...] | None
     number: int
     last_at: str
+    after: int
+    through: int
+
+
+class TrafficCount(NamedTuple):
+    """Groups of messages, and the channels that evicted messages of the period before these were counted."""
+
+    groups: tuple[TrafficGroup, ...] = ()
+    uncounted: tuple[str, ...] = ()
 
 
 class RecordQuery(NamedTuple):

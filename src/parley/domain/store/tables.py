@@ -88,9 +88,15 @@ ENTRY = Table("entry", ("tenant", "position"), ("document", "link"), final=True)
 AUDIT = Table("audit", ("place",), audit.COLUMNS, final=True)
 SAVED = Table("saved", ("scope",), ("fingerprint", "made", "at", "message_id", "status", "answer"))
 BUDGET = Table("budget", ("tenant", "key", "span"), ("spent",))
+# What was removed, counted; see `TrafficGroup`.
+TRAFFIC = Table(
+    "traffic",
+    ("tenant", "hour", "kind", "scope", "sender", "digest"),
+    ("receivers", "number", "low", "high", "first_at", "last_at"),
+)
 
 # In copy order: rows that belong to a tenant come after it.
-TABLES = (TENANT, RECORD, TALLY, POST, RECEIPT, EVENT, ENTRY, AUDIT, SAVED, BUDGET)
+TABLES = (TENANT, RECORD, TALLY, POST, RECEIPT, EVENT, ENTRY, AUDIT, SAVED, BUDGET, TRAFFIC)
 
 
 class StoreMark(NamedTuple):

@@ -89,6 +89,41 @@ def test_tables_of_the_version_before_are_brought_up_to_date_with_what_is_in_the
     on(empty, work)
 
 
+def test_channels_that_evicted_messages_before_these_were_counted_are_known_and_older_nodes_count_from_then_on(
+    empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(db: asyncpg.Connection[asyncpg.Record]) -> None:
+        with monkeypatch.context() as earlier:
+            earlier.setattr(schema, "VERSION", 3)
+            assert await schema.migrate(db) == 3
+        await db.execute("INSERT INTO tenant (id) VALUES ('acme')")
+        await db.execute("SELECT set_config('parley.tenants', '1', false)")
+        await db.execute(
+            "INSERT INTO tally (tenant, id, floor, last_at, intent, count, seq)"
+            " VALUES (1, 'full', 3, '2026-03', '', 5, 5), (1, 'fresh', 0, '2026-03', '', 5, 5),"
+            " (1, 'empty', 5, '2026-02', '', 5, 5)"
+        )
+        await db.execute(
+            "INSERT INTO post SELECT (1::bigint << 40) + seq, 1, seq, 'msg_' || seq, 'a', 'b', '', '',"
+            " '2026-01-0' || seq || 'T08:00', '', 'delivered', ',b,', false, '', '', ''"
+            " FROM generate_series(3, 5) AS seq"
+        )
+
+        assert await schema.migrate(db) == schema.VERSION
+        marks = await db.fetch("SELECT tenant, hour, kind, scope, number, last_at FROM traffic ORDER BY scope")
+        # As the version before removes them.
+        await db.execute("DELETE FROM post WHERE seq = 3")
+
+        assert [tuple(mark) for mark in marks] == [
+            (1, "", "uncounted", "empty", 0, "2026-02"),
+            (1, "", "uncounted", "full", 0, "2026-01-04T08:00"),
+        ]
+        removed = await db.fetch("SELECT hour, scope, sender, receivers, number, low FROM traffic WHERE hour <> ''")
+        assert [tuple(row) for row in removed] == [("2026-01-03T08", "full", "a", ",b,", 1, 3)]
+
+    on(empty, work)
+
+
 @pytest.mark.parametrize("dies", [False, True])
 def test_a_node_waits_for_another_that_migrates_longer_than_for_any_lock(
     empty: str, caplog: pytest.LogCaptureFixture, dies: bool

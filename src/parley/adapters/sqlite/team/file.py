@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
 # Each migration leads from its index to the next version; forward only.
 _SCHEMA = "schema.sql"
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 # From this one on the tables have the same columns: they can be read as they are.
 _READABLE_FROM = 2
+# From this one on there are all tables of `domain.store.tables`.
+COPIED_FROM = 7
 _COUNT_STORE_TABLES = (
     "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('tenant', 'tally', 'event', 'entry')"
 )
@@ -71,12 +73,12 @@ def migrate(db: sqlite3.Connection, path: str) -> None:
             raise
 
 
-def check_readable(db: sqlite3.Connection, path: str) -> None:
+def check_readable(db: sqlite3.Connection, path: str, oldest: int = _READABLE_FROM) -> None:
     """Refuse a file whose tables are other ones: who only reads brings nothing up to date."""
     version = _known_version(db, path)
-    if version < _READABLE_FROM:
+    if version < oldest:
         hint = "start the server on it once with this Parley, or bring a backup in with: parley restore"
-        raise Invalid(f"{path} has schema {version}, this Parley reads {_READABLE_FROM} to {SCHEMA_VERSION}", hint=hint)
+        raise Invalid(f"{path} has schema {version}, this Parley reads {oldest} to {SCHEMA_VERSION}", hint=hint)
 
 
 def _known_version(db: sqlite3.Connection, path: str) -> int:

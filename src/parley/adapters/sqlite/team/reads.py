@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from parley.domain.channel.event import CHANNEL_MESSAGE
 from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import Receipt
-from parley.domain.directory.callers import SYSTEM
 from parley.domain.exchange.exchange import Exchange
 from parley.wire import rows
 
@@ -96,12 +95,6 @@ WAITING = (
     "SELECT DISTINCT tenant.id, addressee FROM (SELECT number, addressee FROM post INDEXED BY post_pending"
     " WHERE state = 'pending' AND addressee > ? ORDER BY addressee LIMIT ?) AS one"
     " JOIN tenant ON tenant.number = one.number >> ? ORDER BY addressee"
-)
-TRAFFIC = (
-    "SELECT tally.id, sender, addressee, recipients, COUNT(*), MAX(created_at)"
-    " FROM post JOIN tally ON tally.number = post.channel WHERE post.number > ? AND post.number <= ?"
-    " AND created_at >= ? AND created_at < ? AND post.seq > tally.floor AND state <> 'pending'"
-    f" AND sender <> '{SYSTEM}' GROUP BY tally.id, sender, addressee, recipients"
 )
 # A channel in which nobody has spoken was active when it was created.
 _ACTIVE_AT = "ifnull(nullif(last_at, ''), json_extract(CAST(document AS TEXT), '$.created_at'))"

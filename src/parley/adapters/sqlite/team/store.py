@@ -13,6 +13,7 @@ from parley.adapters.sqlite.team import audit as team_audit
 from parley.adapters.sqlite.team import erase as team_erase
 from parley.adapters.sqlite.team import file as team_file
 from parley.adapters.sqlite.team import reads as team_reads
+from parley.adapters.sqlite.team import traffic as team_traffic
 from parley.adapters.sqlite.team.cache import UNKNOWN, StoreCache
 from parley.adapters.sqlite.team.writer import SqliteWriter
 from parley.domain.channel.channel import Channel, Tally
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
         FeedScope,
         Query,
         RecordQuery,
-        TrafficGroup,
+        TrafficCount,
         TrafficQuery,
         UnansweredQuery,
     )
@@ -283,10 +284,9 @@ class SqliteTeamStore:
         bounds = (low + after, low + before)
         return rows.marks_from_rows(await self._read(lambda db: db.execute(team_reads.MARKS, bounds).fetchall()))
 
-    async def count_traffic(self, tenant: str, query: TrafficQuery) -> tuple[TrafficGroup, ...]:
+    async def count_traffic(self, tenant: str, query: TrafficQuery) -> TrafficCount:
         low, _ = await self._range(tenant)
-        values = (low + query.after, low + query.through, query.since, query.until)
-        return rows.traffic_from_rows(await self._read(lambda db: db.execute(team_reads.TRAFFIC, values).fetchall()))
+        return await self._read(lambda db: team_traffic.read(db, low >> rows.SHIFT, query))
 
     async def answers(self, tenant: str, request_id: str) -> tuple[Post, ...]:
         low, high = await self._range(tenant)

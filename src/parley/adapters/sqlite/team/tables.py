@@ -157,7 +157,7 @@ class SqliteTables(_TableReader):
         self._beside = team_file.connect(path, writes=False)
         try:
             with sqlite_errors(path):
-                team_file.check_readable(self._db, path)
+                team_file.check_readable(self._db, path, team_file.COPIED_FROM)
                 # Asked before the snapshot begins: what comes between the two is taken for newer, never overlooked.
                 stamp = _data_version(self._beside)
                 self._db.execute("BEGIN")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from parley.adapters.sqlite.team import audit as team_audit
 from parley.adapters.sqlite.team import erase as team_erase
 from parley.adapters.sqlite.team import records as team_records
+from parley.adapters.sqlite.team import traffic as team_traffic
 from parley.domain.directory.callers import ANSWER_ERASED
 from parley.domain.store.writes import (
     EraseContent,
@@ -159,6 +160,9 @@ _EVICTED = (
 
 def _evict_posts(db: sqlite3.Connection, act: EvictPosts) -> None:
     below = (act.channel, act.floor, act.purge, act.tenant)
+    # A deleted channel has no name any more.
+    channel = None if act.purge else db.execute("SELECT id FROM tally WHERE number = ?", (act.channel,)).fetchone()
+    team_traffic.count_posts(db, act.tenant, channel[0] if channel else "", _EVICTED, below)
     db.execute(f"DELETE FROM receipt WHERE post_id IN (SELECT id FROM post WHERE {_EVICTED})", below)
     db.execute(f"DELETE FROM post WHERE {_EVICTED}", below)
 
@@ -172,6 +176,7 @@ def _erase_content(db: sqlite3.Connection, act: EraseContent) -> None:
 
 
 def _trim_audit(db: sqlite3.Connection, act: TrimAudit) -> None:
+    team_traffic.count_entries(db, act.tenant, act.through)
     team_audit.trim(db, act.tenant, act.through)
 
 

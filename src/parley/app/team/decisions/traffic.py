@@ -1,10 +1,10 @@
-"""Who talked to whom: counts over the messages that are kept, and over what the rules held and denied.
+"""Who talked to whom: counts over messages, and over what the rules held and denied.
 
-Nothing is counted when a message is sent. Both logs are read backwards in windows, by their positions, from the end of
-the period to its beginning: a short period takes as long in a large store as in a small one.
+Nothing is counted when a message is sent. Kept messages are counted when somebody asks; what removes messages and audit
+entries counts them by the hour, in its commit.
 
-    messages    ... [ window ][ window ][ window ] <- until     channel, sender and recipients, counted by the store
-    audit log   ...           [ window ][ window ] <- until     held and denied messages, on the side of who sent them
+    messages    [ removed, by the hour ] ... [ after ── kept ── through ] <- until     in one statement of the store
+    audit log   [ trimmed, by the hour ] ...      [ window ][ window ]    <- until     held and denied messages
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from parley.app.team.audit.checkpoints import mark_of
 from parley.app.team.audit.reading import sight
 from parley.app.team.channels.visible import scope_of_all
 from parley.app.team.directory.names import agents_of_person
@@ -24,7 +24,7 @@ from parley.domain.agents.agent import AgentRecord
 from parley.domain.audit.entry import AGENT_EXCHANGE
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import Invalid, Problem
-from parley.domain.store.changes import AuditQuery, ChannelQuery, FeedScope, TrafficQuery
+from parley.domain.store.changes import DELIVERED, DENIED, HELD, AuditQuery, FeedScope, TrafficCount, TrafficQuery
 from parley.domain.times import from_stamp, stamp
 
 if TYPE_CHECKING:
@@ -37,15 +37,16 @@ if TYPE_CHECKING:
 # Who a message to everyone in a channel is to.
 EVERYONE = "*"
 PERIOD_DEFAULT = timedelta(days=1)
+# Positions that one answer counts messages in; they are also those of events.
+_POSITIONS_MAX = 400_000
+# How close the ends of the period are looked for.
+_PRECISION = 1_000
+# Entries of the audit log that one answer counts: so many at once, so often.
 _WINDOW = 10_000
-# Windows that one answer counts: 400,000 messages and events, 100,000 entries.
-_MESSAGE_WINDOWS = 40
 _AUDIT_WINDOWS = 10
 # Servers use their own clocks, so neighbours may be out of order by this much.
 _SLACK = timedelta(minutes=1)
-_CHANNELS_MAX = 10_000
 _NO_END = "9999"
-_HELD, _DENIED = "held", "denied"
 
 
 class Grouping(StrEnum):
@@ -72,24 +73,24 @@ class TrafficPair:
         """All messages that were tried."""
         return self.delivered + self.held + self.denied
 
-    def add(self, last_at: str, *, delivered: int = 0, held: int = 0, denied: int = 0) -> None:
+    def add(self, outcome: str, number: int, last_at: str) -> None:
         """Count more messages."""
-        self.delivered += delivered
-        self.held += held
-        self.denied += denied
+        self.delivered += number if outcome == DELIVERED else 0
+        self.held += number if outcome == HELD else 0
+        self.denied += number if outcome == DENIED else 0
         self.last_at = max(self.last_at, last_at)
 
 
 class Traffic(NamedTuple):
     """Pairs, the busiest first. `since`: from when on is counted. `complete`: that is the whole period, no pair is left
-    out, and no channel has evicted messages of it.
+    out, and nothing of it was removed uncounted.
     """
 
     by: Grouping
     since: str
     until: str
     complete: bool
-    # How many channels have evicted messages of the period: these are not counted.
+    # How many channels evicted messages of the period before Parley 0.7, which counts them.
     evicted_channels: int
     pairs: tuple[TrafficPair, ...]
 
@@ -134,15 +135,21 @@ async def count(team: Team, caller: Caller, by: Grouping, since: str, until: str
     period = Period(since or _moved(until or team.at(), -PERIOD_DEFAULT), until)
     if until and period.since >= until:
         raise Invalid.because([Problem("invalid", "until", "must be after since")])
-    counts = _Counts(await _labels(team, caller.tenant, by))
-    scopes = await _scopes(team, caller)
-    messages_since = await _add_messages(team, caller.tenant, scopes, period, counts)
-    entries_since = await _add_entries(team, caller, period, counts)
+    labels, scopes = await _labels(team, caller.tenant, by), await _scopes(team, caller)
+    while True:
+        trimmed = (await mark_of(team, caller.tenant)).let_go
+        counts = _Counts(labels)
+        messages, messages_since = await _count_messages(team, caller.tenant, scopes, period)
+        entries_since = await _add_entries(team, caller, period, counts, messages)
+        # An entry that is trimmed meanwhile would count twice, or not at all. That happens once a minute at most.
+        if (await mark_of(team, caller.tenant)).let_go == trimmed:
+            break
+    is_cut = _add_messages(counts, scopes, messages)
     begin = max(period.since, messages_since, entries_since)
     pairs = sorted(counts.pairs.values(), key=lambda pair: (-pair.total, pair.sender, pair.to))
-    evicted = await _count_evicted(team, caller.tenant, scopes, begin)
-    complete = begin == period.since and len(pairs) <= limit and not evicted
-    return Traffic(by, begin, until or team.at(), complete, evicted, tuple(pairs[:limit]))
+    evicted = [channel_id for channel_id in messages.uncounted if _is_readable(scopes, channel_id)]
+    complete = begin == period.since and len(pairs) <= limit and not evicted and not is_cut
+    return Traffic(by, begin, until or team.at(), complete, len(evicted), tuple(pairs[:limit]))
 
 
 async def _labels(team: Team, tenant: str, by: Grouping) -> dict[str, str] | None:
@@ -159,44 +166,45 @@ async def _labels(team: Team, tenant: str, by: Grouping) -> dict[str, str] | Non
 # ---------------------------------------------------------------- messages
 
 
-async def _add_messages(
-    team: Team, tenant: str, scopes: list[FeedScope] | None, period: Period, counts: _Counts
-) -> str:
-    """Count messages, from the end of the period back. From when on all are counted; empty: from its beginning."""
+async def _count_messages(
+    team: Team, tenant: str, scopes: list[FeedScope] | None, period: Period
+) -> tuple[TrafficCount, str]:
+    """What the store counts, and from when on; empty: from the beginning of the period."""
+
+    def sent_at(position: int) -> Awaitable[str]:
+        return _sent_at(team, tenant, position)
+
     through = await team.store.head(tenant)
     if period.until:
-        end = _moved(period.until, _SLACK)
-        through = await _place_at(through, end, lambda position: _sent_at(team, tenant, position), _WINDOW)
-    # Where a reader begins to see what is said to everyone, a window ends: each is seen as a whole, or not at all.
+        through = await _place_at(through, _moved(period.until, _SLACK), sent_at, _PRECISION)
+    after = max(0, await _place_at(through, period.stop, sent_at, _PRECISION) - _PRECISION)
+    since = ""
+    if through - after > _POSITIONS_MAX:
+        after = through - _POSITIONS_MAX
+        oldest = await _sent_at(team, tenant, after)
+        since = oldest if oldest >= period.since else ""
+    # Where a reader begins to see what is said to everyone, a group ends: each is seen as a whole, or not at all.
     cuts = sorted({since for scope in scopes or () for since in (scope.channels or {}).values()})
-    for _ in range(_MESSAGE_WINDOWS):
-        if not through:
-            return ""
-        after = max(0, through - _WINDOW)
-        is_empty = True
-        for low, high in pairwise([after, *[cut for cut in cuts if after < cut < through], through]):
-            groups = await team.store.count_traffic(tenant, TrafficQuery(low, high, period.since, period.end))
-            is_empty = is_empty and not groups
-            for group in groups:
-                if scopes is None or any(_is_visible(scope, group, low) for scope in scopes):
-                    _add_group(counts, group)
-        through = after
-        if is_empty and (await _sent_at(team, tenant, after) or _NO_END) < period.stop:
-            return ""
-    oldest = await _sent_at(team, tenant, through) if through else ""
-    return oldest if oldest >= period.since else ""
+    between = tuple([cut for cut in cuts if after < cut < through])
+    query = TrafficQuery(after, through, max(period.since, since), period.end, between)
+    return await team.store.count_traffic(tenant, query), since
 
 
-async def _count_evicted(team: Team, tenant: str, scopes: list[FeedScope] | None, since: str) -> int:
-    """How many channels no longer keep all their messages since a moment, of those that the caller may read."""
-    recent = await team.store.list_channels(tenant, ChannelQuery(active_since=since, limit=_CHANNELS_MAX))
-    readable = None if scopes is None else {channel_id for scope in scopes for channel_id in scope.channels or ()}
-    ids = [channel.id for channel, tally in recent if tally.floor and (readable is None or channel.id in readable)]
-    if not ids:
-        return 0
-    head = await team.store.head(tenant)
-    begin = await _place_at(head, since, lambda position: _sent_at(team, tenant, position))
-    return len(await team.store.find_evicted(tenant, FeedScope(dict.fromkeys(ids, 0)), begin))
+def _add_messages(counts: _Counts, scopes: list[FeedScope] | None, count: TrafficCount) -> bool:
+    """Add the messages that the caller may see; whether there are counted ones of which it may see a part."""
+    is_cut = False
+    for group in count.groups:
+        if group.kind != DELIVERED:
+            continue
+        if scopes is None or any(_is_visible(scope, group) for scope in scopes):
+            _add_group(counts, group)
+        else:
+            is_cut = is_cut or any(_sees_part(scope, group) for scope in scopes)
+    return is_cut
+
+
+def _is_readable(scopes: list[FeedScope] | None, channel_id: str) -> bool:
+    return scopes is None or any(channel_id in (scope.channels or {}) for scope in scopes)
 
 
 async def _scopes(team: Team, caller: Caller) -> list[FeedScope] | None:
@@ -209,20 +217,26 @@ async def _scopes(team: Team, caller: Caller) -> list[FeedScope] | None:
     return [await scope_of_all(team, caller._replace(agent=name)) for name in dict.fromkeys(names)]
 
 
-def _is_visible(scope: FeedScope, group: TrafficGroup, after: int) -> bool:
-    """Whether a reader sees messages that were sent after a position. None of them crosses the reader's `since`."""
-    since = (scope.channels or {}).get(group.channel_id)
+def _is_visible(scope: FeedScope, group: TrafficGroup) -> bool:
+    """Whether a reader sees all messages of a group."""
+    since = (scope.channels or {}).get(group.place)
     if since is None:
         return False
     return group.sender == scope.viewer or (
-        after >= since if group.recipients is None else scope.viewer in group.recipients
+        group.after >= since if group.recipients is None else scope.viewer in group.recipients
     )
+
+
+def _sees_part(scope: FeedScope, group: TrafficGroup) -> bool:
+    """Whether a reader sees the later ones of messages to everyone, which were counted together."""
+    since = (scope.channels or {}).get(group.place)
+    return group.recipients is None and since is not None and group.through > since
 
 
 def _add_group(counts: _Counts, group: TrafficGroup) -> None:
     receivers = (EVERYONE,) if group.recipients is None else group.recipients or (group.to,)
     for receiver in receivers:
-        counts.pair(group.sender, receiver).add(group.last_at, delivered=group.number)
+        counts.pair(group.sender, receiver).add(group.kind, group.number, group.last_at)
 
 
 async def _sent_at(team: Team, tenant: str, position: int) -> str:
@@ -238,11 +252,16 @@ async def _sent_at(team: Team, tenant: str, position: int) -> str:
 # ---------------------------------------------------------------- what the rules held and denied
 
 
-async def _add_entries(team: Team, caller: Caller, period: Period, counts: _Counts) -> str:
-    """Count held and denied messages; the same as `_add_messages`, in the audit log."""
+async def _add_entries(team: Team, caller: Caller, period: Period, counts: _Counts, count: TrafficCount) -> str:
+    """Count held and denied messages, from the end of the period back. From when on all are counted; empty: from its
+    beginning.
+    """
     tenant, visible = caller.tenant, await sight(team, caller)
     if visible.sides == ():
         return ""
+    for group in count.groups:
+        if group.kind != DELIVERED and (visible.sides is None or group.place in visible.sides):
+            _add_group(counts, group)
     through = await team.store.audit_size(tenant)
     if period.until:
         end = _moved(period.until, _SLACK)
@@ -254,7 +273,7 @@ async def _add_entries(team: Team, caller: Caller, period: Period, counts: _Coun
         query = AuditQuery(
             after, through, _WINDOW, visible.sides, since=period.since, until=period.end, action=AGENT_EXCHANGE
         )
-        for outcome in (_HELD, _DENIED):
+        for outcome in (HELD, DENIED):
             for entry in await team.store.audits(tenant, query._replace(outcome=outcome)):
                 _add_entry(counts, entry.document, entry.at, outcome)
         through = after
@@ -267,7 +286,7 @@ async def _add_entries(team: Team, caller: Caller, period: Period, counts: _Coun
 def _add_entry(counts: _Counts, document: bytes, at: str, outcome: str) -> None:
     facts = msgspec.json.decode(document)
     for receiver in facts.get("receivers") or [facts["to"]]:
-        counts.pair(facts["sender"], receiver).add(at, held=outcome == _HELD, denied=outcome == _DENIED)
+        counts.pair(facts["sender"], receiver).add(outcome, 1, at)
 
 
 async def _recorded_at(team: Team, tenant: str, number: int) -> str:

@@ -25,6 +25,7 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _GROUPINGS = (("user", "people"), ("org_unit", "org units"))
 _NOBODY = {"agent": "nobody", "user": "no person", "org_unit": "no org unit"}
 EVERYONE = "everyone in a channel"
+_HOURS = "Messages that channels no longer keep are counted by the hour: at the ends of the period, by whole hours."
 
 
 async def list_page(visit: Visit) -> Page:
@@ -61,15 +62,16 @@ def _moment_of(text: str, days: int = 0) -> str:
 
 
 def _period(visit: Visit, traffic: Document) -> Html:
-    """The period, and what of it is not counted."""
+    """The period, how it is counted, and what of it is not."""
     end = moment(traffic["until"], visit.now) if visit.query.get("until") else "now"
-    words = h("p", "From ", moment(traffic["since"], visit.now), " to ", end, ".", class_="muted")
+    words = h("p", "From ", moment(traffic["since"], visit.now), " to ", end, ". ", _HOURS, class_="muted")
     evicted = traffic["evicted_channels"]
     if evicted:
         channels = "1 channel has" if evicted == 1 else f"{evicted:,} channels have"
-        return join(words, note("warn", f"{channels} evicted messages of this period: these are not counted."))
+        lost = f"{channels} evicted messages of this period before Parley counted them: these are missing."
+        return join(words, note("warn", lost))
     if not traffic["complete"]:
-        return join(words, note("warn", "The period has more than one page counts: choose a shorter one."))
+        return join(words, note("warn", "Not all of this period is counted: choose a shorter one, of whole hours."))
     return words
 
 

@@ -37,7 +37,10 @@ ROUTES = (
         {200: Traffic},
         scope=READ_BY_ALL,
         query=(
-            Param("since", "Only messages from this moment on; without it, those of the last day."),
+            Param(
+                "since",
+                "Only messages from this moment on; without it, those of the last day. Evicted ones by whole hours.",
+            ),
             Param("until", "Only messages before this moment; without it, up to now."),
             Param("by", "Whether to count by agents, by the people they act for, or by org units.", choices=_CHOICES),
             Param("limit", "The maximum number of pairs.", "integer", 1, _PAIRS_MAX),

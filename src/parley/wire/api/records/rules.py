@@ -357,9 +357,11 @@ class TrafficPair(Record, frozen=True, kw_only=True):
 class Traffic(Record, frozen=True, kw_only=True):
     """Who talked to whom in a period, the busiest pairs first.
 
-    Delivered messages are counted as long as their channels keep them, held and denied ones by the audit log. Messages
-    of the server itself do not count. `complete` is false when the period has more than one answer counts (then the
-    counts begin at `since`, or pairs are left out), or when channels have evicted messages of it.
+    Every message counts, also one that its channel has evicted or that was deleted with it. These are counted by the
+    hour in which they were sent: at the ends of the period, such an hour counts as a whole. Messages of the server
+    itself do not count. `complete` is false when the period has more than one answer counts (then the counts begin at
+    `since`, or pairs are left out), when you may see a part of such an hour only, and when channels evicted messages of
+    the period before Parley counted them.
     """
 
     __module__ = "parley"
@@ -368,7 +370,9 @@ class Traffic(Record, frozen=True, kw_only=True):
     since: Timestamp
     until: Timestamp
     complete: bool
-    evicted_channels: Annotated[int, Meta(description="Channels that no longer keep all messages of the period.")]
+    evicted_channels: Annotated[
+        int, Meta(description="Channels that evicted messages of the period before Parley counted them.")
+    ]
     pairs: list[TrafficPair]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from parley.adapters.sqlite.team import file as team_file
+from parley.adapters.sqlite.team.tables import SqliteTables
 from parley.domain.errors.errors import Forbidden, Invalid, NewerSchema, ParleyError, Unavailable
 
 
@@ -80,7 +81,7 @@ def test_a_newer_schema_is_refused(path: str) -> None:
     db.close()
 
 
-@pytest.mark.parametrize(("version", "refusal"), [(1, Invalid), (2, None), (3, None), (6, None), (7, NewerSchema)])
+@pytest.mark.parametrize(("version", "refusal"), [(1, Invalid), (2, None), (3, None), (7, None), (8, NewerSchema)])
 def test_who_only_reads_takes_every_file_with_the_same_tables(
     path: str, version: int, refusal: type[ParleyError] | None
 ) -> None:
@@ -205,3 +206,36 @@ def test_a_copy_that_fails_leaves_nothing_of_itself_behind(tmp_path: Path) -> No
         team_file.restore(str(tmp_path / "empty.db"), str(tmp_path / "s.db"), lambda _done, _total: None, force=False)
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.db", "other.db"]
+
+
+def test_channels_that_evicted_messages_before_these_were_counted_are_known_with_up_to_when(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = str(tmp_path / "team.db")
+    db = team_file.connect(place, writes=True)
+    monkeypatch.setattr(team_file, "SCHEMA_VERSION", 6)
+    team_file.migrate(db, place)
+    db.execute("INSERT INTO tenant VALUES (7, 'acme', 9, 0, x'', 0)")
+    channels = [(1, "full", 3, "2026-03"), (2, "fresh", 0, "2026-03"), (3, "empty", 5, "2026-02")]
+    db.executemany(
+        "INSERT INTO tally (number, id, floor, last_at, tenant, intent, count, seq)"
+        " VALUES (?, ?, ?, ?, 'acme', '', 5, 5)",
+        channels,
+    )
+    for seq, at in ((3, "2026-01-03"), (4, "2026-01-04"), (5, "2026-01-05")):
+        values = (7 << 40 | seq, seq, f"msg_{seq}", at)
+        db.execute(
+            "INSERT INTO post (number, channel, seq, id, created_at, sender, addressee, pattern, in_reply_to,"
+            " expires_at, state, answered, payload, metadata)"
+            " VALUES (?, 1, ?, ?, ?, 'a', '', '', '', '', 'delivered', 0, x'', x'')",
+            values,
+        )
+    monkeypatch.undo()
+
+    with pytest.raises(Invalid):
+        SqliteTables(place)  # what is not known yet cannot be copied
+    team_file.migrate(db, place)
+
+    marks = db.execute("SELECT tenant, hour, kind, scope, number, last_at FROM traffic ORDER BY scope").fetchall()
+    assert marks == [(7, "", "uncounted", "empty", 0, "2026-02"), (7, "", "uncounted", "full", 0, "2026-01-04")]
+    db.close()
