@@ -183,6 +183,7 @@ ACTS = st.lists(
         st.tuples(st.just("delete"), st.just(""), st.just("")),
         st.tuples(st.just("restart"), st.just(""), st.just("")),
     ),
+    min_size=8,
     max_size=40,
 )
 
@@ -218,6 +219,7 @@ def test_whatever_is_said_and_removed_every_period_of_hours_counts_what_a_counte
                     await rig.channel(f"room-{rooms}")
                 elif act == "restart":
                     await rig.reopen()
+            await keep(rig, 1, f"room-{rooms}" if rooms else CHANNEL)
             hours = sorted({hour for hour, *_ in messages})
             for since, until in combinations([*hours, "2999-01-01T00"], 2):
                 found = await counted(rig, f"{since}:00:00.000000+00:00", f"{until}:00:00.000000+00:00")
