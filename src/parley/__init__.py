@@ -139,6 +139,7 @@ if TYPE_CHECKING:
     from parley.wire.api.records.rules import (
         Approval,
         ApprovalCount,
+        ApprovalLink,
         Exchange,
         Explanation,
         Policies,
@@ -168,6 +169,7 @@ __all__ = [
     "Approval",
     "ApprovalCount",
     "ApprovalDecided",
+    "ApprovalLink",
     "ApprovalStale",
     "Ask",
     "AskCount",
@@ -328,6 +330,7 @@ _HOMES = {
     "AgentInfo": "parley.wire.api.records.directory",
     "Approval": "parley.wire.api.records.rules",
     "ApprovalCount": "parley.wire.api.records.rules",
+    "ApprovalLink": "parley.wire.api.records.rules",
     "ApprovalDecided": "parley.domain.errors.rules",
     "ApprovalStale": "parley.domain.errors.rules",
     "Ask": "parley.wire.api.records.channels",

@@ -118,6 +118,7 @@ class Settings(NamedTuple):
     new_intents: str = "closed"
     webhook_targets: str = "public"
     plain_http: str = "loopback"
+    approval_links: str = "off"
     rego: str = ""
     approvals_home: str = ""
     approvals_project: str = ""
@@ -194,6 +195,7 @@ def load(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | No
     _check_choice(values["new_intents"], ("open", "closed"))
     _check_choice(values["webhook_targets"], ("public", "any"))
     _check_choice(values["plain_http"], ("loopback", "any"))
+    _check_choice(values["approval_links"], ("off", "decide"))
     _check_choice(values["wake"], ("always", "attended", "never"))
     if values["lease"].source != DEFAULT:
         _check_duration(values["lease"])

@@ -258,8 +258,7 @@ def default_intent() -> str:
 def find_mailboxes(project: str = "") -> tuple[str, str]:
     """Home and project of mailboxes; what is left out is found as on the command line."""
     settings = load({"project": project})
-    home = find_home(settings).value
-    return home, find_project(settings, home).value
+    return (home := find_home(settings).value), find_project(settings, home).value
 
 
 def agents_of(home: str, project: str) -> list[str]:
@@ -375,6 +374,7 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
                 notices=NoticeState(notifier),
                 nodes=nodes,
             )
+            team.approval_links = settings.approval_links == "decide"
             yield Opened(team, outbound)
         finally:
             if notifier is not None:

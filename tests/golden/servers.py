@@ -21,8 +21,9 @@ LATER_IDS = 100_000
 
 @asynccontextmanager
 async def a_server(folder: Path, *, first_id: int = 1, dsn: str = "") -> AsyncIterator[LiveServer]:
-    """A server on the store of a folder, or of a database. Webhooks go nowhere."""
+    """A server on the store of a folder, or of a database. Webhooks go nowhere; people may decide by links."""
     async with open_rig(folder, first_id=first_id, dsn=dsn) as rig, live_server(rig) as server:
         rig.team.outbound = FakeOutbound()
+        rig.team.approval_links = True
         await first_start(rig.team, OPERATOR_KEY)
         yield server

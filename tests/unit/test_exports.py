@@ -24,6 +24,7 @@ PUBLIC = [
     "Approval",
     "ApprovalCount",
     "ApprovalDecided",
+    "ApprovalLink",
     "ApprovalStale",
     "Ask",
     "AskCount",

@@ -53,6 +53,7 @@ SETTING_MEANINGS = {
     " agent)",
     "event_names": "how the type of an audited message is spelled: `rfc` (channel_message) or `sdk` (channel.message)",
     "plain_http": "where clients send a key over http:// to: to `loopback` addresses only, or to `any`",
+    "approval_links": "whether people may create links by which they decide without signing in: `off` or `decide`",
     "webhook_targets": "where webhooks may lead: `public` addresses over https only, or `any`",
     "rego": "a file or folder with the organisation's own rules in Rego, asked after the policies; empty: none",
     "approvals_home": "a home of mailboxes in which a server tells people what waits for them; empty: it does not",

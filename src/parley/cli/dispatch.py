@@ -131,6 +131,7 @@ GROUPS = (
         {
             "approvals": (
                 *("approvals list", "approvals show", "approvals approve", "approvals reject", "approvals answer"),
+                "approvals link",
             ),
             "exchange": ("exchange list", "exchange show", "exchange close"),
             "suspend": (

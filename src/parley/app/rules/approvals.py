@@ -32,9 +32,19 @@ if TYPE_CHECKING:
 
 async def check(docket: Docket, approval: Approval, caller: Caller, decision: domain.Decision, digest: str) -> None:
     """Refuse unless this person may decide now, and has seen the current content."""
+    await check_right(docket, approval, caller)
+    check_decidable(approval, decision, digest, docket.at)
+
+
+async def is_seen_by(docket: Docket, approval: Approval, user: str) -> bool:
+    """Whether a person may see it: the one whom its agent acts for, or one whom the policy names."""
+    return user == approval.user or user in (await docket.policy_for(approval)).approvers
+
+
+async def check_right(docket: Docket, approval: Approval, caller: Caller) -> None:
+    """Refuse unless this person is one of those who decide about it."""
     policy = await docket.policy_for(approval)
     check_may_decide(approval, caller, policy.approvers, self_approval=policy.self_approval)
-    check_decidable(approval, decision, digest, docket.at)
 
 
 async def standing(docket: Docket, approval: Approval, caller: Caller) -> DecisionRight:
@@ -56,11 +66,18 @@ async def closed_with(docket: Docket, approval: Approval) -> tuple[str, ...]:
 
 
 async def refuse(
-    docket: Docket, approval: Approval, status: ApprovalStatus, actor: str, *, key: str = "", note: str = ""
+    docket: Docket,
+    approval: Approval,
+    status: ApprovalStatus,
+    actor: str,
+    *,
+    key: str = "",
+    note: str = "",
+    link: str = "",
 ) -> RulesDecision[Any]:
     """Reject a held message: it is never sent, and its exchange is denied."""
     over = decided(approval, status, actor, docket.at, note)
-    first = decision_entry(docket, over, side_of(docket, over), actor, key)
+    first = decision_entry(docket, over, side_of(docket, over), actor, key, link)
     exchange = await docket.exchange(approval.exchange_id)
     if exchange is None or exchange.over:
         return RulesDecision((first,), approvals=(over,))

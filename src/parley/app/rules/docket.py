@@ -126,6 +126,8 @@ class Submission(NamedTuple, Generic[M]):
     approval_id: str = ""
     approved_by: str = ""
     note: str = ""
+    # The link to the approval by which a person decided.
+    link: str = ""
 
 
 class RulesDecision(NamedTuple, Generic[M]):

@@ -191,7 +191,7 @@ async def _deliver(
         by, note = submission.approved_by, submission.note
         decided_approval = decided(approval, status, by, docket.at, note, submission.message_id)
         side = side_of(docket, decided_approval)
-        entry = recording.decision_entry(docket, decided_approval, side, by, submission.key)
+        entry = recording.decision_entry(docket, decided_approval, side, by, submission.key, submission.link)
         changed, audits = (decided_approval,), (entry, *audits)
     after = ruling.exchange
     if ruling.shared or ruling.withheld:

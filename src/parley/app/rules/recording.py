@@ -253,8 +253,10 @@ def crossed_entry(docket: Docket, arrived: Submission[Any], exchange: Exchange, 
     return AuditDraft(docket.new_id("aud"), side, docket.at, AGENT_EXCHANGE, side, facts, exchange.id)
 
 
-def decision_entry(docket: Docket, approval: Approval, side: str, actor: str, key: str = "") -> AuditDraft:
-    """The entry of a decided approval, on its side; the decision is its status."""
+def decision_entry(
+    docket: Docket, approval: Approval, side: str, actor: str, key: str = "", link: str = ""
+) -> AuditDraft:
+    """The entry of a decided approval, on its side; the decision is its status. `link`: by which it was decided."""
     facts = {
         "approval": approval.id,
         "decision": approval.status.value,
@@ -266,6 +268,8 @@ def decision_entry(docket: Docket, approval: Approval, side: str, actor: str, ke
         "note": approval.note,
         "key": key,
     }
+    if link:
+        facts |= {"via": "link", "link": link}
     if approval.draft is not None:
         facts["content_digest"] = digest(approval.draft.payload.encode())
     return AuditDraft(docket.new_id("aud"), side, docket.at, APPROVAL_DECIDED, actor, facts, approval.exchange_id)

@@ -43,6 +43,8 @@ class Team:
     # The time of the event loop's present round and its stamp; None and "" until somebody asks.
     _round_time: datetime | None = None
     _round_stamp = ""
+    # Whether people may decide by a link, without signing in. Set by `wiring`.
+    approval_links = False
 
     def __init__(  # noqa: PLR0913  # one parameter a port, or what holds one
         self,

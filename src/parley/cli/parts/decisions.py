@@ -101,6 +101,11 @@ class ServerDecisions:
         approval: Document = self._connection.post("approvals", approval_id, "decision", body=body)
         return approval
 
+    def create_link(self, approval_id: str) -> Document:
+        """A link by which its creator decides in a browser. A mailbox has none."""
+        link: Document = self._connection.post("approvals", self._find(APPROVALS, approval_id), "link", body={})
+        return link
+
     def list_exchanges(self, wanted: ExchangeFilter, *, after: str, limit: int) -> list[Document]:
         if wanted.conversation_id:
             wanted = wanted._replace(conversation_id=self._find(CONVERSATIONS, wanted.conversation_id))

@@ -1,4 +1,4 @@
-"""`parley approvals list|show|approve|reject|answer`: list held messages and decide about them."""
+"""`parley approvals list|show|approve|reject|answer|link`: list held messages and decide about them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,18 @@ from parley.cli.command import Command, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import NO_DECIDER_HINT, confirm, count_of, is_interactive, join_with_or, label_of, safe
 from parley.cli.parts.body import read_text_file
-from parley.cli.parts.decisions import ApprovalFilter, add_server_or_mailbox_options, decisions_of
-from parley.cli.parts.remote import age_column, field_column, show_result, show_table, time_column, time_text
+from parley.cli.parts.decisions import ApprovalFilter, ServerDecisions, add_server_or_mailbox_options, decisions_of
+from parley.cli.parts.remote import (
+    access_of,
+    add_server_options,
+    age_column,
+    connection_of,
+    field_column,
+    show_result,
+    show_table,
+    time_column,
+    time_text,
+)
 from parley.cli.rules.exchange import writer_of
 from parley.cli.table import Column, id_column, text_column
 from parley.domain.content.invisible_characters import hidden_in, made_visible
@@ -118,6 +128,18 @@ def _add_answer(parser: argparse.ArgumentParser) -> None:
     _add_decision(parser)
     parser.add_argument("text", nargs="?", default=None, metavar="TEXT", help="your answer; '-' reads standard input")
     parser.add_argument("--body-file", default=None, metavar="FILE", help="read the answer from a file")
+
+
+def _add_link(parser: argparse.ArgumentParser) -> None:
+    _add_optional_id(parser)
+    add_server_options(parser, agent=False)
+    parser.description = (
+        f"{parser.description}.\n\n"
+        "The link opens one page that shows this message and decides about it, in your\n"
+        "name, in any browser. It ends when the message is decided or expires, when your\n"
+        "key is revoked, and after 24 hours. Give it to nobody else.\n\n"
+        'The server must allow links: approval_links = "decide". It needs your own key.'
+    )
 
 
 # ---------------------------------------------------------------- list and show
@@ -306,6 +328,22 @@ def _answer(args: argparse.Namespace) -> int:
     return OK
 
 
+def _link(args: argparse.Namespace) -> int:
+    decisions = ServerDecisions(connection_of(args, agent=False))
+    link = decisions.create_link(args.approval or _only_pending(decisions)["id"])
+    url, screen = f"{access_of(args).url}{link['path']}", screen_of(args)
+    if args.json:
+        screen.json({"url": url, "approval": link["approval"], "expires_at": link["expires_at"]})
+        return OK
+    # Not wrapped: it is copied, or clicked.
+    screen.line(f"Open {url}")
+    screen.prose(
+        f"It decides about {safe(link['approval'])} in your name, until {time_text(link['expires_at'])} or until it is"
+        " decided. Give it to nobody else."
+    )
+    return OK
+
+
 def _only_pending(decisions: Decisions) -> Document:
     """The one approval that waits and that the caller may decide; else the one that waits."""
     waiting = decisions.list_approvals(ApprovalFilter(_PENDING), after="", limit=_PENDING_LOOKED_AT)
@@ -406,5 +444,11 @@ COMMANDS = {
         _add_answer,
         _answer,
         ("parley approvals answer appr_01K... 'Let us talk on Monday.'", "parley approvals answer appr_01K... < text"),
+    ),
+    "approvals link": Command(
+        "Create a link by which you decide in any browser",
+        _add_link,
+        _link,
+        ("parley approvals link", "parley approvals link 7K2M", "parley approvals link 7K2M --json"),
     ),
 }

@@ -123,6 +123,8 @@ class Caller(NamedTuple):
     trace_id: str = ""
     # The sign-in that this call belongs to: what it does ends with that.
     session: str = ""
+    # The link to an approval that this call came by: it is about that approval only.
+    link: str = ""
 
     @classmethod
     def system(cls, tenant: str) -> Caller:

@@ -19,6 +19,7 @@ Forbidden
     ├── ApprovalUnproven         approval_unproven         no person signed this message
     ├── HumanRequired            human_required            no agent decides
     ├── NotApprover              not_approver
+    ├── ApprovalLinksOff         approval_links_off        the operator has not allowed links to approvals
     └── SelfApproval             self_approval             four eyes
 Conflict
 ├── ExchangeClosed               exchange_closed
@@ -153,6 +154,12 @@ class NotApprover(Denied):
     """This is for somebody else to decide."""
 
     code = "not_approver"
+
+
+class ApprovalLinksOff(Denied):
+    """Links to approvals are switched off."""
+
+    code = "approval_links_off"
 
 
 class SelfApproval(Denied):

@@ -37,7 +37,7 @@ Forbidden
 ├── ProofInvalid             proof_invalid
 ├── WebhookInvalid           webhook_invalid       what a receiver of webhooks refuses
 │   └── WebhookReplayed      webhook_replayed      it was received before
-└── UnsafeMode               unsafe_mode           refused at the start, before anything listens
+└── UnsafeMode               unsafe_mode           refused at the start, before anything listens; or links in the clear
 NotFound
 └── NoResponders             no_responders         nobody could answer a request; `facts` has similar names
 Gone                         gone

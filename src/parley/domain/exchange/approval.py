@@ -211,12 +211,17 @@ def handed_over(approval: Approval, user: str) -> Approval:
     return replace(approval, user=user, told_at="", reminded_at="", mail_again="")
 
 
-def check_decidable(approval: Approval, decision: Decision, given_digest: str, now: str) -> None:
-    """Refuse what was decided before, what nobody saw as it is now, and more rounds than there are."""
+def check_waits(approval: Approval, now: str) -> None:
+    """Refuse what was decided before, or has expired."""
     if not approval.pending:
         raise ApprovalDecided(f"it was {approval.status.value}", facts={"approval": approval.id})
     if approval.expires_at <= now:
         raise ApprovalDecided("it expired, which is a no", facts={"approval": approval.id})
+
+
+def check_decidable(approval: Approval, decision: Decision, given_digest: str, now: str) -> None:
+    """Refuse what was decided before, what nobody saw as it is now, and more rounds than there are."""
+    check_waits(approval, now)
     if decision is Decision.APPROVE and approval.cause in LIMITS:
         raise NotReleasable(facts={"approval": approval.id})
     if given_digest != approval.digest:

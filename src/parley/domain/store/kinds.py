@@ -22,6 +22,7 @@ from parley.domain.directory.intent import Intent, IntentCount, Task
 from parley.domain.directory.session import LoginSession
 from parley.domain.exchange.approval import Approval
 from parley.domain.exchange.exchange import Exchange
+from parley.domain.exchange.link import ApprovalLink
 from parley.domain.rules.policy import PolicyRevision, PolicySnapshot
 from parley.domain.rules.suspension import Suspensions
 
@@ -35,6 +36,7 @@ KINDS: dict[str, type[Record]] = {
         Key,
         IssuedKey,
         LoginSession,
+        ApprovalLink,
         KeyNames,
         Role,
         Channel,

@@ -8,7 +8,7 @@ from parley.domain.errors.errors import Invalid
 from parley.sdk.client.area import AsyncArea
 from parley.sdk.client.fields import timestamp_of, without_none
 from parley.sdk.protocol.call_arguments import brief
-from parley.wire.api.records.rules import Approval, ApprovalCount, Exchange, Suspension, SuspensionPreview
+from parley.wire.api.records.rules import Approval, ApprovalCount, ApprovalLink, Exchange, Suspension, SuspensionPreview
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -139,6 +139,15 @@ class AsyncApprovals(AsyncArea):
     async def answer(self, approval: Approval, answer: Mapping[str, Any] | str, note: str = "") -> Approval:
         """Say something yourself instead of what the agent wanted to say."""
         return await self.decide(approval, "answer", note, answer=answer)
+
+    async def create_approval_link(self, approval: Approval | str) -> ApprovalLink:
+        """A link by which you decide about this in a browser that has not signed in: `client.url + link.path`.
+
+        Needs the key of a person who may decide, and a server with `approval_links = "decide"`. Whoever has the link
+        can decide in your name, until it ends: with the decision, with your key, or after 24 hours.
+        """
+        approval_id = approval if isinstance(approval, str) else approval.id
+        return await self._fetch(ApprovalLink, "POST", "approvals", approval_id, "link", body={})
 
     async def list_suspensions(self) -> list[Suspension]:
         """What is stopped. Needs an admin's key."""

@@ -1,6 +1,7 @@
 """The console: pages of the server for people. Everything on them comes from the API, as the person who signed in.
 
 request ──> static file, or sign in
+        ├─> link to an approval ──> its one page, without a cookie
         └─> cookie ──> form from a page of ours? ──> page, which calls the API in process ──> frame
 """
 
@@ -16,12 +17,14 @@ from parley.surfaces.console.frame import bare, framed, print_head, reader_of
 from parley.surfaces.console.html import address, h, join
 from parley.surfaces.console.live import LiveRows, OpenStreams
 from parley.surfaces.console.menu import AUDITOR, PERSON
+from parley.surfaces.console.pages.deciding import link
 from parley.surfaces.console.parts import note
 from parley.surfaces.console.routes import find_route, open_steps
 from parley.surfaces.console.visit import ApiRefused, Page, Redirect, Visit, fields_of, steps_of
 from parley.surfaces.entrance.refusals import INTERNAL, refusal_of, status_of
 from parley.surfaces.http.files import page_response
 from parley.surfaces.http.http1.message import Response
+from parley.surfaces.http.link_pages import STEP, path_of
 from parley.surfaces.http.problem import problem
 
 if TYPE_CHECKING:
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     Shown = Page | Redirect
 
 _COUNT_MAX = 999
+# Of the path of a link: its name, and the secret.
+_LINK_STEPS = 2
 # Of a page that belongs to no entry of the menu.
 _NO_ENTRY = "-"
 
@@ -58,6 +63,8 @@ class Console:
             return problem(405, "method_not_allowed", "method not allowed for this path")
         if request.method == "POST" and not sign_in.is_from_own_page(request):
             return problem(403, "origin_forbidden", "forms of other sites are refused")
+        if steps[:1] == [STEP]:
+            return self._by_link(request, steps[1] if len(steps) == _LINK_STEPS else "")
         if steps == ["login"]:
             return self._login(request)
         if steps == ["logout"] and request.method == "POST":
@@ -72,8 +79,12 @@ class Console:
         return self._admit(request)
 
     async def _admit(self, request: Request) -> Response | None:
-        is_signed_in = await self._sessions.is_signed_in(self._secret(request))
-        return None if is_signed_in else problem(413, "too_large", "sign in first")
+        steps = steps_of(request)
+        if steps[:1] == [STEP]:
+            is_known = await self._api.links.is_open(steps[-1], self._api.client_of(request))
+        else:
+            is_known = await self._sessions.is_signed_in(self._secret(request))
+        return None if is_known else problem(413, "too_large", "sign in first")
 
     # ------------------------------------------------------------ signing in and out
 
@@ -109,6 +120,32 @@ class Console:
 
     def _secret(self, request: Request) -> str:
         return sign_in.cookie_of(request, is_secure=self._is_secure).secret(request)
+
+    # ------------------------------------------------------------ links to approvals
+
+    async def _by_link(self, request: Request, secret: str) -> Response:
+        """The page at a link. It reads no cookie and sets none: a link opens nothing else."""
+        try:
+            page = await self._at_link(request, secret)
+        except ParleyError as error:
+            if status_of(error) == INTERNAL:
+                raise
+            refusal = refusal_of(error)
+            page = link.ended_page()
+            if refusal.status != 401:
+                page = link.refused_page(refusal.status, refusal.code, refusal.detail)
+        if page is None:
+            return _redirect(path_of(secret), own=sign_in.LINK_HEADERS)
+        return page_response(request, bare(page.title, page.content).encode(), sign_in.LINK_HEADERS, page.status)
+
+    async def _at_link(self, request: Request, secret: str) -> Page | None:
+        """What a link shows; None after a decision."""
+        if not self._api.is_private(request):
+            return link.refused_page(403, "unsafe_mode", "Open this link over https: here others could read along.")
+        peer = self._api.client_of(request)
+        opened = await self._api.links.open(secret, peer)
+        visit = Visit(request, lambda operation: self._api.run_by_link(operation, secret), self._api.now(), peer)
+        return await (link.decide if request.method == "POST" else link.link_page)(visit, opened)
 
     # ------------------------------------------------------------ pages
 
@@ -179,8 +216,8 @@ async def _waiting(visit: Visit) -> int:
     return int(counted["count"])
 
 
-def _redirect(path: str, headers: Headers = ()) -> Response:
-    return Response(303, b"", b"text/plain", (*sign_in.HEADERS, *headers, (b"Location", path.encode("ascii"))))
+def _redirect(path: str, headers: Headers = (), own: Headers = sign_in.HEADERS) -> Response:
+    return Response(303, b"", b"text/plain", (*own, *headers, (b"Location", path.encode("ascii"))))
 
 
 def _whole_path(request: Request) -> str:

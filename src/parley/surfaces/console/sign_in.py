@@ -29,6 +29,10 @@ HEADERS: Headers = (
     (b"Cross-Origin-Opener-Policy", b"same-origin"),
     (b"Cross-Origin-Resource-Policy", b"same-origin"),
 )
+# The address of a page at a link is a secret: not even this server gets it as a referrer, so no proxy logs it as one.
+LINK_HEADERS: Headers = tuple(
+    [(name, b"strict-origin" if name == b"Referrer-Policy" else value) for name, value in HEADERS]
+)
 # A key, or the secret of a link, and where to go then.
 FORM_BYTES_MAX = 4096
 

@@ -9,6 +9,7 @@ import asyncio
 import hmac
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
+from parley.app.team.decisions import links
 from parley.app.team.directory import sessions
 from parley.app.team.directory.agents import as_agent_of
 from parley.app.team.directory.names import check_speaks_for_no_person, name_of_person
@@ -21,6 +22,7 @@ from parley.domain.errors.team import RateLimited, ScopeRequired, Unauthorized
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from parley.app.team.decisions.links import LinkHolder
     from parley.app.team.team import Team
 
 _CACHE_SIZE = 10_000
@@ -110,7 +112,7 @@ class Authenticator:
         except Unauthorized:
             self._count_failure(peer)
             raise
-        self._count_request(holder.key)
+        self._count_request(holder.key.id)
         return await self._permitted(operation, await self._as_agent(holder.key, holder.agent))
 
     async def admit_session(self, operation: Admission, secret: str, agent: str, peer: str) -> Caller:
@@ -122,9 +124,27 @@ class Authenticator:
         except Unauthorized:
             self._count_failure(peer)
             raise
-        self._count_request(holder.key)
+        self._count_request(holder.key.id)
         caller = await self._as_agent(holder.key, agent)
         return await self._permitted(operation, caller._replace(session=holder.session.id))
+
+    async def admit_link(self, operation: Admission, holder: LinkHolder, agent: str) -> Caller:
+        """The caller that a link to an approval stands for, if it may use the operation now.
+
+        Requests are counted for the link: whoever it was forwarded to cannot use up those of the key.
+        """
+        if not operation.untimed:
+            self._team.nodes.check_time()
+        self._count_request(holder.link.id)
+        caller = await self._as_agent(holder.key, agent)
+        return await self._permitted(operation, caller._replace(link=holder.link.id))
+
+    async def check_link(self, secret: str, peer: str) -> LinkHolder:
+        """The link with this secret; else `Unauthorized`, and one more failed login."""
+        try:
+            return await links.find(self._team, secret)
+        except Unauthorized:
+            await self.refuse_login(peer)
 
     async def _permitted(self, operation: Admission, caller: Caller) -> Caller:
         if caller.kind not in operation.scope:
@@ -152,7 +172,7 @@ class Authenticator:
         keys_generation = store.generation(NO_TENANT)
         key = await self.check(secret, peer)
         if not is_counted:
-            self._count_request(key)
+            self._count_request(key.id)
         generation = store.generation(key.owner)
         caller = await self._as_agent(key, agent)
         if keys_generation and generation and key.key_kind is not KeyKind.HUMAN and not key.expires_at:
@@ -178,7 +198,7 @@ class Authenticator:
             or self._team.nodes.out_of_time
         ):
             return None
-        self._count_request(known.key)
+        self._count_request(known.key.id)
         return known.caller
 
     async def _as_agent(self, key: Key, agent: str) -> Caller:
@@ -236,14 +256,15 @@ class Authenticator:
         key = await store.get(Key, NO_TENANT, key_id)
         return key if key is not None and hmac.compare_digest(key.digest, digest) else None
 
-    def _count_request(self, key: Key) -> None:
+    def _count_request(self, holder: str) -> None:
+        """Count a request of a key or a link, by its id."""
         if not self._limited:
             return
         now = self._monotonic()
         limits = self._team.limits
-        bucket = self._requests.get(key.id)
+        bucket = self._requests.get(holder)
         if bucket is None:
-            bucket = self._add_bucket(self._requests, key.id, limits.requests_per_second, limits.requests_burst, now)
+            bucket = self._add_bucket(self._requests, holder, limits.requests_per_second, limits.requests_burst, now)
         wait = bucket.take(now)
         if wait:
             raise RateLimited(facts={"retry_after": max(1, round(wait + 0.5))})

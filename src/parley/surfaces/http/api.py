@@ -10,12 +10,14 @@ from urllib.parse import unquote
 from parley.domain.directory.callers import Caller, KeyKind, key_digest
 from parley.domain.errors.errors import Invalid, ParleyError, Problem, Stale, Unavailable
 from parley.domain.errors.rules import Overspent
-from parley.domain.errors.team import UnsupportedMedia
+from parley.domain.errors.team import ScopeRequired, UnsupportedMedia
 from parley.surfaces.entrance.idempotency import Idempotency, key_of
+from parley.surfaces.entrance.links import Links
 from parley.surfaces.entrance.refusals import INTERNAL, status_of
 from parley.surfaces.entrance.sessions import Sessions
 from parley.surfaces.entrance.validation import converted
 from parley.surfaces.http.http1.message import PendingResponse, Request, Response
+from parley.surfaces.http.link_pages import operations_of
 from parley.surfaces.http.problem import problem, problem_of
 from parley.surfaces.http.route import Call, Route, encode, operation_name, parse_query
 from parley.wire.json_strict import JsonLimits, parse
@@ -144,6 +146,32 @@ class Api:
         except ParleyError as error:
             return await self._refuse(route, call, began, error)
         return await self._answer(route, call, began)
+
+    async def run_by_link(self, operation: Request, secret: str) -> Response:
+        """Run an operation for the page at a link to an approval, if it is one of those that the page may use."""
+        route, params = self._find(operation)
+        if route is None:
+            return _no_route(params)
+        began = self._monotonic()
+        call = Call(self._team, operation, _NOBODY, params or {})
+        try:
+            holder = await self._authenticator.check_link(secret, operation.peer)
+            if operation_name(route.method, route.path, call.params) not in operations_of(holder):
+                raise ScopeRequired("a link to an approval opens one page, and nothing else")
+            agent = _seat(operation, "") if operation.method == "GET" else ""
+            call.caller = await self._authenticator.admit_link(route, holder, agent)
+        except ParleyError as error:
+            return await self._refuse(route, call, began, error)
+        return await self._answer(route, call, began)
+
+    @property
+    def links(self) -> Links:
+        """Looks up links to approvals, for pages."""
+        return Links(self._authenticator)
+
+    def is_private(self, request: Request) -> bool:
+        """Whether nobody can read along between the client and this server."""
+        return self._origins.is_private(request)
 
     @property
     def sessions(self) -> Sessions:

@@ -45,6 +45,14 @@ class Origins:
             self._answers_to.add(named)
         return None
 
+    def is_private(self, request: Request) -> bool:
+        """Whether nobody could read along: it came by TLS, through a proxy that encrypts, or from this machine."""
+        if self._encrypted or _host_name(request.header(b"host")) in LOCAL_NAMES:
+            return True
+        # A proxy that says so took the request from its client unencrypted.
+        client_scheme = request.header(b"x-forwarded-proto").partition(",")[0].strip().lower()
+        return self._proxied and client_scheme != "http"
+
     def _is_own(self, origin: bytes, named: bytes, host: str) -> bool:
         scheme, _, authority = origin.partition(b"://")
         if scheme.decode("latin-1").lower() not in self._schemes(host):

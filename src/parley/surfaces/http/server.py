@@ -31,6 +31,7 @@ from parley.surfaces.http.routes import (
     identity,
     intents,
     keys,
+    links,
     live,
     mcp,
     messages,
@@ -57,11 +58,14 @@ if TYPE_CHECKING:
     from parley.app.team.team import Team
     from parley.surfaces.http.api import Pages
     from parley.surfaces.http.http1.listener import Listener
+    from parley.surfaces.http.http1.message import Request
     from parley.surfaces.http.route import Route
 
 
-def all_routes(metrics: Metrics | None = None) -> tuple[Route, ...]:
-    """All routes of the server."""
+def all_routes(
+    metrics: Metrics | None = None, is_private: Callable[[Request], bool] = lambda _: True
+) -> tuple[Route, ...]:
+    """All routes of the server. `is_private`: whether nobody can read along between a client and the server."""
     routes: tuple[Route, ...] = ()
     openings = streams.Openings()
     routes += (
@@ -89,6 +93,7 @@ def all_routes(metrics: Metrics | None = None) -> tuple[Route, ...]:
         *timers.ROUTES,
         *exchanges.ROUTES,
         *approvals.ROUTES,
+        *links.routes(is_private),
         *suspensions.ROUTES,
         *trials.ROUTES,
         *streams.routes(openings),
@@ -111,7 +116,8 @@ def api_for(
     """What answers every request, wherever it comes from; see `serve`."""
     metrics = Metrics()
     authenticator = Authenticator(team, limited=limited, monotonic=monotonic)
-    return Api(team, authenticator, all_routes(metrics), origins, proxies or TrustedProxies(), metrics, monotonic)
+    routes = all_routes(metrics, origins.is_private)
+    return Api(team, authenticator, routes, origins, proxies or TrustedProxies(), metrics, monotonic)
 
 
 def limits_for(team: Team, limit_address: Callable[[str], str] = uncounted) -> HttpLimits:

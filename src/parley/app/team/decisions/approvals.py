@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.rules import approvals as rules
 from parley.app.team.channels import posting, venues
+from parley.app.team.decisions import links
 from parley.app.team.retry import committed
 from parley.app.team.rules.docket import TeamDocket, commit
 from parley.app.team.rules.governing import PersonDecision
@@ -144,7 +145,7 @@ async def _sees(docket: TeamDocket, caller: Caller, approval: Approval) -> bool:
         return True
     if caller.kind is not KeyKind.HUMAN:
         return caller.agent == approval.agent
-    return caller.user == approval.user or caller.user in (await docket.policy_for(approval)).approvers
+    return await rules.is_seen_by(docket, approval, caller.user)
 
 
 async def deciders(team: Team, approval: Approval) -> tuple[str, ...]:
@@ -189,6 +190,8 @@ async def decide(team: Team, caller: Caller, approval_id: str, deciding: Approva
 async def _checked(docket: TeamDocket, caller: Caller, approval_id: str, deciding: ApprovalDecision) -> Approval:
     """The current approval, if this person may see it and make this decision."""
     approval = await _get(docket, caller, approval_id)
+    if caller.link:
+        await links.check_decision(docket.team, caller, approval)
     await rules.check(docket, approval, caller, deciding.decision, deciding.digest)
     return approval
 
@@ -211,7 +214,9 @@ async def _speak(team: Team, caller: Caller, approval_id: str, deciding: Approva
         lambda: venues.venue_of(team, caller, approval.channel_id),
         (draft,),
         (team.new_id("msg"),),
-        PersonDecision(docket, None if answers else approval, approval if answers else None, deciding.note),
+        PersonDecision(
+            docket, None if answers else approval, approval if answers else None, deciding.note, caller.link
+        ),
     )
 
 
@@ -230,7 +235,13 @@ async def _reject(team: Team, caller: Caller, approval_id: str, deciding: Approv
         docket = await TeamDocket.open(team, caller.tenant)
         approval = await _checked(docket, caller, approval_id, deciding)
         decision = await rules.refuse(
-            docket, approval, ApprovalStatus.REJECTED, caller.user, key=caller.key_id, note=deciding.note
+            docket,
+            approval,
+            ApprovalStatus.REJECTED,
+            caller.user,
+            key=caller.key_id,
+            note=deciding.note,
+            link=caller.link,
         )
         rejected.append(decision.approvals[0])
         return await docket.changes(decision)

@@ -54,6 +54,8 @@ class PersonDecision(NamedTuple):
     releases: Approval | None = None
     replaces: Approval | None = None
     note: str = ""
+    # The link to the approval by which it was decided.
+    link: str = ""
 
 
 NOBODY = PersonDecision()
@@ -325,6 +327,7 @@ def _submission(team: Team, message: ProposedPost, sender: Party, receivers: tup
         approval_id=held.id if held is not None else "",
         approved_by=caller.user if held is not None else "",
         note=person.note,
+        link=person.link,
     )
 
 

@@ -31,6 +31,7 @@ from parley.domain.directory.session import LoginSession
 from parley.domain.errors.errors import Stale
 from parley.domain.exchange.approval import Approval
 from parley.domain.exchange.exchange import Exchange
+from parley.domain.exchange.link import ApprovalLink
 from parley.domain.mailbox.ledger import Entry
 from parley.domain.rules.suspension import Suspensions
 from parley.domain.store.changes import Moved, TeamChanges
@@ -46,6 +47,7 @@ _SWEPT = (
     AgentRecord.kind,
     Challenge.kind,
     LoginSession.kind,
+    ApprovalLink.kind,
     Access.kind,
     Exchange.kind,
     Approval.kind,

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from parley.wire.api.records.record import Mapping, Record, Timestamp
+from parley.wire.api.records.record import Mapping, Record, Timestamp, repr_without
 
 # ---------------------------------------------------------------- exchanges, approvals and suspensions
 
@@ -186,6 +186,20 @@ class ApprovalCount(Record, frozen=True, kw_only=True):
 
     count: int
     more: bool
+
+
+class ApprovalLink(Record, frozen=True, kw_only=True):
+    """A link by which its creator decides about one held message without signing in. `path` contains a secret."""
+
+    __module__ = "parley"
+
+    approval: str
+    # Below the address of the server.
+    path: str
+    expires_at: Timestamp
+
+    def __repr__(self) -> str:
+        return repr_without("path", self)
 
 
 class HeldMessage(Struct, kw_only=True):
