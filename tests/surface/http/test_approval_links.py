@@ -244,6 +244,8 @@ async def test_two_forms_at_the_same_moment_decide_once(server: LiveServer) -> N
         (Origins(LOCAL_NAMES), {b"host": b"[::1]:8420"}, True),
         (Origins(frozenset()), {b"host": b"parley.example:8420"}, False),
         (Origins(frozenset()), {b"host": b"10.0.0.7:8420"}, False),
+        (Origins(frozenset()), {b"host": b"parley.example", b"x-forwarded-proto": b"https"}, True),
+        (Origins(frozenset()), {b"host": b"parley.example", b"x-forwarded-proto": b"http"}, False),
         (Origins(frozenset(), encrypted=True), {b"host": b"parley.example"}, True),
         (Origins(frozenset(), proxied=True), {b"host": b"parley.example"}, True),
         (Origins(frozenset(), proxied=True), {b"host": b"parley.example", b"x-forwarded-proto": b"https"}, True),

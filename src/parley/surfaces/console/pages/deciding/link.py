@@ -57,8 +57,8 @@ async def _decision_page(visit: Visit, link: OpenLink, approval: Document, probl
     ends_at = min(link.expires_at, _time_of(approval["expires_at"])).isoformat()
     about = h(
         "p",
-        "You decide as ", h("b", link.user_id, dir="auto"), ", by a link that is for you alone. It opens nothing but"
-        " this page: ", moment(ends_at, visit.now), ".",
+        "You decide as ", h("b", link.user_id, dir="auto"), ", by a link for you alone that opens nothing else (",
+        moment(ends_at, visit.now), ").",
         class_="muted",
     )  # fmt: skip
     title = f"{approval['agent']} to {message.receiver_of(approval, place)}"
