@@ -65,7 +65,7 @@ _END_CHARS = 4
 _LABEL = re.compile(r"\b\d+-[0-9a-f]{12}\b")
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 _SIGNER = re.compile(r"\b[0-9a-f]{16}\b")
-_SECRET = re.compile(r"\b(?:p[ks]o?_[A-Za-z0-9_-]{43}|whsec_[A-Za-z0-9+/]{43}=)")
+_SECRET = re.compile(r"\b(?:(?:p[ks]o?|pal)_[A-Za-z0-9_-]{43}|whsec_[A-Za-z0-9+/]{43}=)")
 _HASH = re.compile(r"sha256:[A-Za-z0-9_-]{43}")
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 _SERVER = re.compile(r"parley up (?P<options>.*?)\s*&$|parley up &$")

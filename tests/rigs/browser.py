@@ -111,6 +111,10 @@ class Page:
         done = await self._command("Page.printToPDF", paperWidth=8.27, paperHeight=11.69)
         return base64.b64decode(done["data"])
 
+    async def switch_scripts_off(self) -> None:
+        """Let the pages that are opened from now on run no script; what a test runs in them still works."""
+        await self._command("Emulation.setScriptExecutionDisabled", value=True)
+
     async def picture(self) -> bytes:
         """The page as PNG."""
         return base64.b64decode((await self._command("Page.captureScreenshot", format="png"))["data"])

@@ -31,6 +31,8 @@ class Server:
     port: int = 0
     url: str = ""
     key: str = ""
+    # Settings of the server, as environment variables.
+    variables: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[str] | None = None
     kept: KeptPort | None = None
 
@@ -38,6 +40,7 @@ class Server:
         words = ["up", "--json", "--port", str(self.port), "--data", str(self.data)]
         words += ["--store", self.store] if self.store else []
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
+        environment |= self.variables
         self.process = subprocess.Popen(
             [sys.executable, "-m", "parley.cli.main", *words], stdout=subprocess.PIPE, env=environment, text=True
         )

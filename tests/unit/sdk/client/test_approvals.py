@@ -45,6 +45,11 @@ async def decisions(server: LiveServer) -> None:
             assert (expanded and expanded.outcome, first.exchange) == ("escalated", None)
             assert first.decisions == ["approve", "reject", "answer"]
 
+            server.rig.team.approval_links = True
+            links = [await ann.create_approval_link(first), await ann.create_approval_link(first.id)]
+            assert {link.approval for link in links} == {first.id}
+            assert all(link.path.startswith("/console/a/pal_") and link.path not in repr(link) for link in links)
+
             approved = await ann.approve(first, "fine")
             assert (approved.status, approved.note, approved.decided_by) == ("approved", "fine", "ann")
             with pytest.raises(ApprovalDecided):
