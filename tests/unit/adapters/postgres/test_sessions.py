@@ -383,7 +383,7 @@ async def test_a_database_that_would_lose_what_it_acknowledged_is_not_asked() ->
             with pytest.raises(Unavailable, match="fsync"):
                 await pool.open_connection("pool")
             with pytest.raises(Unavailable, match="fsync"):
-                await pool.fetch("", PID, seconds=0.2)
+                await pool.fetch("", PID, seconds=1.0)
         finally:
             await pool.close()
 
