@@ -72,8 +72,8 @@ collect: tools ## Check that every test can be found, which compiles them once f
 	@found=$$($(BIN)/pytest --collect-only --quiet --ignore tests/harness --ignore tests/mcp_client tests) || \
 		{ echo "$$found" | sed -n '/ ERRORS =/,$$p'; exit 1; }
 
-# Each of these uses one core. What one of them prints stays together. Counts are not among them: a server that gets less
-# of a core does its regular work during more of the requests, and that is counted with them.
+# Each of these uses one core. What one of them prints stays together. Counts are not among them: on a
+# busy machine a plain POST was seen to take 12% more bytecodes.
 static: tools
 	@$(MAKE) --no-print-directory --jobs --output-sync=target collect lint types imports
 
