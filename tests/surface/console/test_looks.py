@@ -155,3 +155,26 @@ async def test_the_end_of_a_message_under_the_buttons_has_not_been_read(server: 
 
         await page.run("scrollTo(0, document.documentElement.scrollHeight)")
         await page.until(f"!({asleep})")
+
+
+@with_server
+async def test_what_has_the_focus_is_never_behind_the_menu_of_a_phone(server: LiveServer) -> None:
+    alice, _ = await pair(server)
+    for number in range(8):
+        await held(alice, "bob", f"We promise {number}.")
+    behind = """(() => {
+        const box = document.activeElement.getBoundingClientRect(), y = box.bottom - 4;
+        const above = document.elementFromPoint(box.left + Math.min(box.width / 2, 40), y);
+        return document.activeElement.closest('main') && above?.closest('nav') !== null;
+    })()"""
+
+    async with console(server, await admin_of(server)) as page:
+        await page.resize(PHONE_WIDTH, 700)
+        await page.go(f"{address_of(server)}/console/audit")
+        rows = await page.run("document.querySelectorAll('tbody.rows a').length")
+        covered = []
+        for _ in range(rows):
+            await page.press("j")
+            covered.append(await page.run(behind))
+
+        assert (rows > 5, any(covered)) == (True, False)
