@@ -58,7 +58,7 @@ let unfolded = [];
 addEventListener("beforeprint", () => {
   const at = find("#printed-at", HTMLElement);
   if (at) at.textContent = `${new Date().toISOString().slice(0, 19).replace("T", " ")} UTC`;
-  unfolded = [...document.querySelectorAll("main details:not([open])")].filter((part) => part instanceof HTMLDetailsElement);
+  unfolded = /** @type {HTMLDetailsElement[]} */ ([...document.querySelectorAll("main details:not([open])")]);
   for (const part of unfolded) part.open = true;
 });
 addEventListener("afterprint", () => { for (const part of unfolded) part.open = false; });
