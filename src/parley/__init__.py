@@ -102,6 +102,7 @@ if TYPE_CHECKING:
         Subscription,
         SubscriptionSecret,
         Timer,
+        Viewer,
     )
     from parley.wire.api.records.directory import (
         AgentInfo,
@@ -299,6 +300,7 @@ __all__ = [
     "UnknownMessage",
     "UnknownProject",
     "VersionMismatch",
+    "Viewer",
     "Workflow",
     "WorkflowAbandoned",
     "WorkflowEvent",
@@ -447,6 +449,7 @@ _HOMES = {
     "Traffic": "parley.wire.api.records.rules",
     "Unauthorized": "parley.domain.errors.team",
     "VersionMismatch": "parley.domain.errors.team",
+    "Viewer": "parley.wire.api.records.channels",
     "Workflow": "parley.sdk.workflow.workflow",
     "WorkflowAbandoned": "parley.domain.errors.workflow",
     "WorkflowEvent": "parley.sdk.workflow.result",

@@ -154,6 +154,7 @@ PUBLIC = [
     "UnknownMessage",
     "UnknownProject",
     "VersionMismatch",
+    "Viewer",
     "Workflow",
     "WorkflowAbandoned",
     "WorkflowEvent",

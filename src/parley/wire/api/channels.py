@@ -323,12 +323,13 @@ def summary_of_post(post: Post) -> MessageSummary:
     )
 
 
-def recent_channel_of(stored: StoredChannel, tally: Tally, last: Post | None) -> RecentChannel:
-    """A channel in the list of all channels, with its newest message."""
+def recent_channel_of(stored: StoredChannel, tally: Tally, last: Post | None, seat: str) -> RecentChannel:
+    """A channel in the list of all channels, with its newest message, and the agent of a person that reads it."""
     return fill_record(
         RecentChannel,
         channel_of(stored, tally),
         last_message=summary_of_post(last) if last is not None else None,
+        seat=seat or None,
     )
 
 

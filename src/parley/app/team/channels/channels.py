@@ -12,6 +12,7 @@ from parley.app.team.channels.visible import scope_of_all
 from parley.app.team.directory import roles
 from parley.app.team.directory.participants import find_joined
 from parley.app.team.directory.permissions import intent_access, is_listed, sees, stands_on
+from parley.app.team.directory.viewers import first_not_apart, is_whole_person, list_viewers, readers_of_channels
 from parley.app.team.retry import committed, put
 from parley.app.team.rules import governing
 from parley.app.team.rules import in_force as rules
@@ -43,6 +44,7 @@ from parley.domain.store.changes import Query, TeamChanges
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from parley.app.team.directory.viewers import Viewer
     from parley.app.team.team import Team
     from parley.domain.channel.post import Post
     from parley.domain.directory.callers import Caller
@@ -199,31 +201,52 @@ async def list_all(team: Team, caller: Caller, intent_id: str) -> list[ChannelWi
     return shown
 
 
-class ChannelPage(NamedTuple):
-    """Channels, last active first, each with its newest message that the caller may see, and where the page ended."""
+class ListedChannel(NamedTuple):
+    """A channel with its newest message that the caller may see; `seat`: the agent of a person that reads it."""
 
-    channels: tuple[tuple[ChannelWithTally, Post | None], ...]
+    channel: ChannelWithTally
+    last: Post | None
+    seat: str = ""
+
+
+class ChannelPage(NamedTuple):
+    """Channels, last active first, and where the page ended."""
+
+    channels: tuple[ListedChannel, ...]
     # The last activity of the last one, and its id; empty when there are no more.
     end: tuple[str, str] = ("", "")
 
 
 async def list_page(team: Team, caller: Caller, query: ChannelQuery) -> ChannelPage:
-    """A page of the channels that the caller may read, in all intents."""
-    scope = await scope_of_all(team, caller)
-    query = query._replace(channels=None if scope.channels is None else tuple(scope.channels))
-    shown: list[tuple[ChannelWithTally, Post | None]] = []
+    """A page of the channels that the caller may read, in all intents; a person those of all its agents."""
+    readers: dict[str, list[Viewer]] | None = None
+    if is_whole_person(caller):
+        readers = await readers_of_channels(team, await list_viewers(team, caller))
+        query = query._replace(channels=tuple(readers))
+    else:
+        scope = await scope_of_all(team, caller)
+        query = query._replace(channels=None if scope.channels is None else tuple(scope.channels))
+    shown: list[ListedChannel] = []
     while len(shown) < query.limit:
         page = await team.store.list_channels(caller.tenant, query)
         for stored, tally in page:
             query = query._replace(before=(tally.last_at or stored.created_at, stored.id))
-            channel = await _listed_channel(team, caller, stored, tally)
-            if channel is not None and query.status in ("", channel.channel.status):
-                shown.append((channel, await _last_post(team, caller, stored)))
+            reader = caller if readers is None else await _reader(team, stored, readers[stored.id])
+            channel = await _listed_channel(team, reader, stored, tally) if reader is not None else None
+            if reader is not None and channel is not None and query.status in ("", channel.channel.status):
+                seat = reader.agent if readers is not None else ""
+                shown.append(ListedChannel(channel, await _last_post(team, reader, stored), seat))
                 if len(shown) == query.limit:
                     break
         if len(page) < query.limit:
             return ChannelPage(tuple(shown), query.before if len(shown) == query.limit else ("", ""))
     return ChannelPage(tuple(shown), query.before)
+
+
+async def _reader(team: Team, channel: Channel, viewers: list[Viewer]) -> Caller | None:
+    """The first agent of a person that may know a channel that it may read."""
+    access = await team.store.get(Access, channel.tenant_id, channel.intent_id)
+    return await first_not_apart(team, access, viewers) if access is not None else None
 
 
 async def _listed_channel(team: Team, caller: Caller, channel: Channel, tally: Tally) -> ChannelWithTally | None:

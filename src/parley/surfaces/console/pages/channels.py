@@ -19,7 +19,7 @@ from parley.surfaces.console.parts import (
     presence,
     tag,
 )  # fmt: skip
-from parley.surfaces.console.seats import first_seat, seat_filter, seats_of
+from parley.surfaces.console.seats import find_seat, seat_filter
 from parley.surfaces.console.timeline import json_text, log, message_row, receiver_of
 from parley.surfaces.console.visit import ApiRefused, Page
 
@@ -61,13 +61,12 @@ async def list_page(visit: Visit) -> Page:
 
 
 async def _recent(visit: Visit) -> list[Document]:
-    """A page of channels. Those that several agents of a person see are listed once."""
-    fields = {name: visit.query.get(name) for name in ("member", "status", "intent_id", "active_since", "before")}
-    by_id: dict[str, Document] = {}
-    for seat in seats_of(visit):
-        for channel in await visit.get("channels", **fields, limit=PAGE, seat=seat):
-            by_id.setdefault(channel["id"], {**channel, "seat": seat})
-    return sorted(by_id.values(), key=_place_of, reverse=True)[:PAGE]
+    """A page of channels: for a person those of all their agents, or of the one that was chosen."""
+    names = ("member", "status", "intent_id", "active_since", "before", "seat")
+    channels: list[Document] = await visit.get(
+        "channels", **{name: visit.query.get(name) for name in names}, limit=PAGE
+    )
+    return channels
 
 
 def _place_of(channel: Document) -> tuple[str, str]:
@@ -80,7 +79,7 @@ def _next_path(visit: Visit, last: Document) -> str:
 
 
 def _channel_row(visit: Visit, channel: Document) -> Html:
-    last = channel["last_message"]
+    last, seat = channel["last_message"], channel.get("seat") or visit.query.get("seat")
     closed = [" ", tag("closed")] if channel["status"] != "open" else None
     newest = None
     if last:
@@ -90,7 +89,7 @@ def _channel_row(visit: Visit, channel: Document) -> Html:
         ]
     return h(
         "tr",
-        h("td", h("a", f"# {channel['name']}", href=address("channels", channel["id"], seat=channel["seat"]),
+        h("td", h("a", f"# {channel['name']}", href=address("channels", channel["id"], seat=seat),
                   dir="auto"), closed),
         h("td", newest, class_="newest"),
         h("td", channel["message_count"], class_="number"),
@@ -110,7 +109,8 @@ def _no_channels(visit: Visit) -> Html:
 
 async def detail_page(visit: Visit, channel_id: str) -> Page:
     """A channel: what waits for an answer, who takes part, and its messages."""
-    seat, channel = await first_seat(visit, "channels", channel_id)
+    seat = await find_seat(visit, channel_id=channel_id)
+    channel: Document = await visit.get("channels", channel_id, seat=seat)
     asks: list[Document] = await visit.get("asks", channel_id=channel_id, state="waiting", limit=_ASKS + 1, seat=seat)
     messages = await _messages(visit, channel_id, seat)
     # The script that only renews the fresh parts has the rows already.
@@ -233,7 +233,8 @@ def _nothing(channel: Document, *, is_newest: bool) -> Html:
 
 async def message_page(visit: Visit, channel_id: str, message_id: str) -> Page:
     """One message in full, with its request or its answers."""
-    seat, message = await first_seat(visit, "channels", channel_id, "messages", message_id)
+    seat = await find_seat(visit, channel_id=channel_id, message_id=message_id)
+    message: Document = await visit.get("channels", channel_id, "messages", message_id, seat=seat)
     channel: Document = await visit.get("channels", channel_id, seat=seat)
     request = await _request(visit, message, seat)
     place = address("channels", channel_id, since=str(max(message["seq"] - 10, 0)), seat=seat)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from parley.surfaces.console.html import address, h, join
 from parley.surfaces.console.parts import fresh, note
-from parley.surfaces.console.seats import seats_of
+from parley.surfaces.console.seats import find_seat
 from parley.surfaces.console.timeline import log, message_row
 from parley.surfaces.console.visit import ApiRefused, Page
 
@@ -47,15 +47,17 @@ async def detail_page(visit: Visit, conversation_id: str) -> Page:
 
 async def _messages(visit: Visit, conversation_id: str) -> tuple[str, list[Document]]:
     """The newest messages, or those before one, as the first agent that sees any."""
-    seats = seats_of(visit)
-    for seat in seats:
+    try:
+        seat = await find_seat(visit, conversation_id=conversation_id)
         messages: list[Document] = await visit.get(
             "conversations", conversation_id, "messages", order="desc", before=visit.query.get("before"),
             limit=_MESSAGES, seat=seat,
         )  # fmt: skip
-        if messages:
-            return seat, messages[::-1]
-    return seats[-1], []
+    except ApiRefused as refused:
+        if refused.status != 404:
+            raise
+        return visit.query.get("seat", ""), []
+    return seat, messages[::-1]
 
 
 async def _channels(visit: Visit, messages: list[Document], seat: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from msgspec import UNSET
 from parley.app.team.channels import channels
 from parley.app.team.channels.channels import ChannelChange, ChannelDraft
 from parley.app.team.channels.venues import direct_with
+from parley.app.team.directory import viewers
 from parley.domain.channel.channel import ChannelStatus
 from parley.domain.channel.direct import direct_pair
 from parley.domain.errors.errors import Invalid, Problem
@@ -19,7 +20,7 @@ from parley.domain.times import parse_time, stamp
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
 from parley.wire.api import channels as rfc0021
 from parley.wire.api.channels import ChannelIn, ChannelPatch
-from parley.wire.api.records.channels import Channel, DirectChannel, RecentChannel
+from parley.wire.api.records.channels import Channel, DirectChannel, RecentChannel, Viewer
 
 if TYPE_CHECKING:
     from parley.app.team.channels.channels import ChannelWithTally
@@ -49,6 +50,19 @@ async def list_page(call: Call) -> Response:
     return json(200, [_channel(shown) for shown in page])
 
 
+async def find_viewer(call: Call) -> Response:
+    channel_id, message_id, conversation_id = (
+        call.query.get(name, "") for name in ("channel_id", "message_id", "conversation_id")
+    )
+    if bool(channel_id) == bool(conversation_id) or (message_id and not channel_id):
+        raise Invalid.because([Problem("required", "channel_id", "name a channel or a conversation, not both")])
+    if conversation_id:
+        viewer = await viewers.find_viewer_of_conversation(call.team, call.caller, conversation_id)
+    else:
+        viewer = await viewers.find_viewer(call.team, call.caller, channel_id, message_id)
+    return json(200, Viewer(seat=viewer.agent))
+
+
 async def list_recent(call: Call) -> Response:
     query = call.query
     member = query.get("member", "")
@@ -64,7 +78,10 @@ async def list_recent(call: Call) -> Response:
         limit=call.whole("limit", 50, 1, _MOST_RECENT),
     )
     page = await channels.list_page(call.team, call.caller, wanted)
-    documents = [rfc0021.recent_channel_of(shown.channel, shown.tally, last) for shown, last in page.channels]
+    documents = [
+        rfc0021.recent_channel_of(recent.channel.channel, recent.channel.tally, recent.last, recent.seat)
+        for recent in page.channels
+    ]
     headers = ((b"X-Next-Cursor", "/".join(page.end).encode()),) if page.end[0] else ()
     return json(200, documents, headers)
 
@@ -164,6 +181,20 @@ ROUTES = (
             Param("active_since", "Only channels with a message, or created, since this time."),
             Param("before", "The X-Next-Cursor of the page before this one."),
             Param("limit", "The maximum number of results; 50 by default.", "integer", 1, _MOST_RECENT),
+        ),
+        scope=EVERYBODY,
+    ),
+    Route(
+        "GET",
+        "/viewer",
+        find_viewer,
+        "Get which of your agents can see a channel, a message or a conversation: the first one, by name",
+        _TAG,
+        {200: Viewer},
+        query=(
+            Param("channel_id", "A channel."),
+            Param("message_id", "A message in that channel."),
+            Param("conversation_id", "A conversation, instead of a channel."),
         ),
         scope=EVERYBODY,
     ),

@@ -55,11 +55,23 @@ class Channel(Record, frozen=True, kw_only=True):
 
 
 class RecentChannel(Channel, frozen=True, kw_only=True):
-    """A channel in the list of all channels, with the newest message that you may see."""
+    """A channel in the list of all channels, with the newest message that you may see.
+
+    A person's list has the channels of all agents that act for the person; `seat` is the agent that reads this one.
+    """
 
     __module__ = "parley"
 
     last_message: MessageSummary | None = None
+    seat: str | None = None
+
+
+class Viewer(Record, frozen=True, kw_only=True):
+    """Who of yours can see something: for a person an agent that acts for the person, or the person."""
+
+    __module__ = "parley"
+
+    seat: Annotated[str, Meta(description="For the query field `seat`; empty for a key that speaks for no agent.")]
 
 
 class Conversation(Record, frozen=True, kw_only=True):
