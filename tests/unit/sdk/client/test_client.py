@@ -31,6 +31,7 @@ NOT_CALLED = {
     "GET /healthz": "for whoever runs the server; readyz says more",
     "GET /metrics": "for Prometheus",
     "GET /status": "for whoever runs the servers, by `parley status`",
+    "GET /viewer": "for pages of people who have several agents; a client names the agent that it reads as",
     "GET /openapi.json": "for tools that read OpenAPI",
     "POST /mcp": "for programs that speak the Model Context Protocol, and `parley mcp --url`",
     "GET /": "for people with a browser",
