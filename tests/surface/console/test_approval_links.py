@@ -59,6 +59,7 @@ async def test_a_link_shows_the_message_and_a_form_decides_without_signing_in(se
     assert page.status == 200
     assert "We promise it." in text_of(page).replace("promise", " promise ").replace("  ", " ")
     assert "You decide as ann , by a link for you alone that opens nothing else ( 1 d left )." in text_of(page)
+    assert "<title>A message waits for you · Parley</title>" in page.body.decode()
     assert field_of(page, "digest") == link.waits["digest"]
     assert (sent.status, sent.headers["location"]) == (303, link.path)
     assert "Approved by ann" in text_of(after)

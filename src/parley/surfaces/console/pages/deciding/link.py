@@ -61,9 +61,9 @@ async def _decision_page(visit: Visit, link: OpenLink, approval: Document, probl
         moment(ends_at, visit.now), ").",
         class_="muted",
     )  # fmt: skip
-    title = f"{approval['agent']} to {message.receiver_of(approval, place)}"
     content = join(about, message.decision_card(visit, approval, place, problem))
-    return Page(title, content, "", status=problem.status if problem else 200)
+    # The title names nobody: a chat shows it as a preview, and a browser in its history.
+    return Page("A message waits for you", content, "", status=problem.status if problem else 200)
 
 
 def _outcome_page(visit: Visit, approval: Document, problem: ApiRefused | None) -> Page:
