@@ -44,7 +44,7 @@ from parley.domain.store.changes import Query, TeamChanges
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from parley.app.team.directory.viewers import Viewer
+    from parley.app.team.directory.viewers import ActingCaller
     from parley.app.team.team import Team
     from parley.domain.channel.post import Post
     from parley.domain.directory.callers import Caller
@@ -219,7 +219,7 @@ class ChannelPage(NamedTuple):
 
 async def list_page(team: Team, caller: Caller, query: ChannelQuery) -> ChannelPage:
     """A page of the channels that the caller may read, in all intents; a person those of all its agents."""
-    readers: dict[str, list[Viewer]] | None = None
+    readers: dict[str, list[ActingCaller]] | None = None
     if is_whole_person(caller):
         readers = await readers_of_channels(team, await list_viewers(team, caller))
         query = query._replace(channels=tuple(readers))
@@ -243,7 +243,7 @@ async def list_page(team: Team, caller: Caller, query: ChannelQuery) -> ChannelP
     return ChannelPage(tuple(shown), query.before)
 
 
-async def _reader(team: Team, channel: Channel, viewers: list[Viewer]) -> Caller | None:
+async def _reader(team: Team, channel: Channel, viewers: list[ActingCaller]) -> Caller | None:
     """The first agent of a person that may know a channel that it may read."""
     access = await team.store.get(Access, channel.tenant_id, channel.intent_id)
     return await first_not_apart(team, access, viewers) if access is not None else None

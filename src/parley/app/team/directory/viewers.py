@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _PAGE = 200
 
 
-class Viewer(NamedTuple):
+class ActingCaller(NamedTuple):
     """A caller as one of its agents, with what an admin said about that agent."""
 
     caller: Caller
@@ -43,22 +43,22 @@ def is_whole_person(caller: Caller) -> bool:
     return caller.kind is KeyKind.HUMAN and caller.agent in ("", caller.user)
 
 
-async def list_viewers(team: Team, caller: Caller) -> list[Viewer]:
+async def list_viewers(team: Team, caller: Caller) -> list[ActingCaller]:
     """Every agent that acts for a person, by name, then the person itself; of anybody else only the caller.
 
     Without agents that have left or are suspended: nobody reads as one of these.
     """
     own = (await rules.party(team, caller.tenant, caller.agent)).attributes if caller.agent else Attributes()
     if not is_whole_person(caller):
-        return [Viewer(caller, own)]
+        return [ActingCaller(caller, own)]
     records = sorted(await agents_of_person(team, caller.tenant, caller.user), key=lambda record: record.id)
     stopped = await team.store.get(Suspensions, caller.tenant, suspension.ALL)
     viewers = [
-        Viewer(caller._replace(agent=record.id), record.attributes)
+        ActingCaller(caller._replace(agent=record.id), record.attributes)
         for record in records
         if record.id != caller.agent and not record.gone and not _is_stopped(stopped, record)
     ]
-    return [*viewers, Viewer(caller, own)]
+    return [*viewers, ActingCaller(caller, own)]
 
 
 def _is_stopped(stopped: Suspensions | None, record: AgentRecord) -> bool:
@@ -110,7 +110,7 @@ async def find_viewer_of_conversation(team: Team, caller: Caller, conversation_i
     raise NotFound.no_such("conversation")
 
 
-async def first_not_apart(team: Team, access: Access, viewers: Iterable[Viewer]) -> Caller | None:
+async def first_not_apart(team: Team, access: Access, viewers: Iterable[ActingCaller]) -> Caller | None:
     """The first that isolation does not keep from an intent. Agents that are alike are asked about once."""
     refused: list[tuple[Attributes, Standing | None]] = []
     for viewer in viewers:
@@ -123,10 +123,10 @@ async def first_not_apart(team: Team, access: Access, viewers: Iterable[Viewer])
     return None
 
 
-async def readers_of_channels(team: Team, viewers: list[Viewer]) -> dict[str, list[Viewer]]:
+async def readers_of_channels(team: Team, viewers: list[ActingCaller]) -> dict[str, list[ActingCaller]]:
     """Those that can read each channel of the tenant: access lists and channels are gone through once."""
     tenant, now = viewers[0].caller.tenant, team.at()
-    lists: dict[str, tuple[Access, list[Viewer]]] = {}
+    lists: dict[str, tuple[Access, list[ActingCaller]]] = {}
     after = ""
     while access_lists := await team.store.every(Access, tenant, after=after):
         after = access_lists[-1].id
@@ -139,7 +139,7 @@ async def readers_of_channels(team: Team, viewers: list[Viewer]) -> dict[str, li
             ]
             if on_list:
                 lists[access.id] = (access, on_list)
-    readers: dict[str, list[Viewer]] = {}
+    readers: dict[str, list[ActingCaller]] = {}
     after = ""
     while lists and (channels := await team.store.every(Channel, tenant, after=after)):
         after = channels[-1].id
@@ -152,14 +152,14 @@ async def readers_of_channels(team: Team, viewers: list[Viewer]) -> dict[str, li
     return readers
 
 
-def _sees(team: Team, viewer: Viewer, channel: Channel, access: Access, post: Post | None) -> bool:
+def _sees(team: Team, viewer: ActingCaller, channel: Channel, access: Access, post: Post | None) -> bool:
     channel_view = _view(team, viewer, channel, access)
     if post is None:
         return channel_view is not None
     return channel_view is not None and channel_view.takes_part and post.visible_to(channel_view)
 
 
-def _view(team: Team, viewer: Viewer, channel: Channel, access: Access) -> View | None:
+def _view(team: Team, viewer: ActingCaller, channel: Channel, access: Access) -> View | None:
     try:
         return view(channel, access, viewer.caller, team.at(), viewer.attributes.org_unit)
     except NotFound:
