@@ -84,6 +84,7 @@ SETTING_MEANINGS = {
     "requests_per_second": "requests of one key a second, on a server that other machines can reach",
     "requests_burst": "requests that one key may make at once",
     "failed_logins_per_minute": "wrong keys from one address a minute",
+    "decisions_per_minute": "decisions of one person about held messages a minute",
     "connections": "open connections in all",
     "connections_per_address": "open connections from one address; not counted on this machine, for"
     " `trusted_proxies`, and with `--behind-proxy` unless they are named",

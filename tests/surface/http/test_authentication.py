@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from parley.adapters.postgres.store import PostgresTeamStore
-from parley.domain.directory.callers import DEFAULT_TENANT, Key, KeyKind, key_digest
+from parley.domain.directory.callers import DEFAULT_TENANT, NO_TENANT, Key, KeyKind, key_digest
 from parley.domain.errors.errors import ParleyError
 from parley.domain.store.limits import TeamLimits
 from parley.domain.times import stamp
@@ -42,6 +42,10 @@ from tests.rigs.team import (
 DEFAULTS = TeamLimits()
 MESSAGES = f"/channels/{CHANNEL}/messages"
 GUARDED = [route for route in all_routes() if route.scope != PUBLIC]
+DECIDE, LIST_APPROVALS = [
+    next(route for route in GUARDED if (route.method, route.path) == place)
+    for place in (("POST", "/approvals/{approval_id}/decision"), ("GET", "/approvals"))
+]
 ONLY_ADMINS = [route for route in GUARDED if KeyKind.AGENT not in route.scope]
 
 
@@ -221,6 +225,44 @@ async def test_on_this_machine_a_key_may_call_as_often_as_it_likes(tmp_path: Pat
         alice = Request("GET", "/", headers={b"x-api-key": (await rig.key("alice")).encode()})
 
         assert {await refusal(authenticator, alice) for _ in range(100)} == {""}
+
+
+async def persons_key(rig: Rig, number: int, user: str) -> str:
+    """The secret of one of a person's keys."""
+    secret = f"secret {number} of {user}"
+    key = Key(
+        id=f"key_{user}_{number}",
+        tenant_id=NO_TENANT,
+        owner=DEFAULT_TENANT,
+        key_kind=KeyKind.HUMAN,
+        user_id=user,
+        digest=key_digest(secret),
+        created_at=rig.at(),
+    )
+    await rig.put(key)
+    return secret
+
+
+@in_loop
+async def test_a_person_decides_so_often_a_minute_by_whichever_key_and_reads_on(tmp_path: Path) -> None:
+    # S16
+    async with an_authenticator(tmp_path) as (rig, authenticator):
+        first, second = await persons_key(rig, 1, "ann"), await persons_key(rig, 2, "ann")
+        other = await persons_key(rig, 1, "bob")
+
+        async def code_of(operation: Route, secret: str) -> str:
+            try:
+                await authenticator.admit(operation, secret, "", "10.0.0.1")
+            except ParleyError as error:
+                return error.code
+            return ""
+
+        codes = [await code_of(DECIDE, secret) for secret in (first, second) * 16]
+        assert codes == [""] * 30 + ["rate_limited"] * 2
+        assert [await code_of(LIST_APPROVALS, first), await code_of(DECIDE, other)] == ["", ""]
+
+        rig.clock.pass_by(seconds=2)
+        assert [await code_of(DECIDE, second) for _ in range(2)] == ["", "rate_limited"]
 
 
 def test_a_bucket_fills_up_to_its_brim_and_no_further() -> None:

@@ -37,6 +37,7 @@ class TeamLimits(NamedTuple):
     requests_per_second: int = 200
     requests_burst: int = 400
     failed_logins_per_minute: int = 10
+    decisions_per_minute: int = 30
     connections: int = 4_096
     connections_per_address: int = 256
     idle_seconds: int = 75

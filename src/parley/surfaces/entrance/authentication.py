@@ -48,6 +48,11 @@ class Admission(Protocol):
         """Whether a suspended agent may use it."""
         ...
 
+    @property
+    def decides(self) -> bool:
+        """Whether a person decides by it: then it is limited for each person."""
+        ...
+
 
 class KnownCaller(NamedTuple):
     """A caller with the key that it was made from, and the generations of the records that this rests on."""
@@ -80,7 +85,7 @@ class TokenBucket:
 
 
 class Authenticator:
-    """Turns a secret into a caller. Limits requests per key, and failed logins per peer."""
+    """Turns a secret into a caller. Limits requests per key, decisions per person, and failed logins per peer."""
 
     def __init__(self, team: Team, *, limited: bool, monotonic: Callable[[], float]) -> None:
         self._team = team
@@ -94,6 +99,7 @@ class Authenticator:
         self._known: dict[tuple[str, str], KnownCaller] = {}
         self._requests: dict[str, TokenBucket] = {}
         self._failures: dict[str, TokenBucket] = {}
+        self._decisions: dict[str, TokenBucket] = {}
 
     async def admit(
         self, operation: Admission, secret: str, agent: str, peer: str, *, is_counted: bool = False
@@ -151,6 +157,8 @@ class Authenticator:
             raise ScopeRequired(f"this needs a key of kind {' or '.join(sorted(operation.scope))}")
         if not operation.while_suspended:
             await check_not_suspended(self._team.store, caller)
+        if operation.decides and caller.kind is KeyKind.HUMAN:
+            self._count_decision(caller)
         return caller
 
     async def refusal(self, operation: Admission, caller: Caller, error: ParleyError) -> ParleyError:
@@ -268,6 +276,18 @@ class Authenticator:
         wait = bucket.take(now)
         if wait:
             raise RateLimited(facts={"retry_after": max(1, round(wait + 0.5))})
+
+    def _count_decision(self, caller: Caller) -> None:
+        """Count a decision of a person, by whichever of their keys, sign-ins and links."""
+        if not self._limited:
+            return
+        now, most = self._monotonic(), self._team.limits.decisions_per_minute
+        person = f"{caller.tenant} {caller.user}"
+        bucket = self._decisions.get(person) or self._add_bucket(self._decisions, person, most / 60, most, now)
+        wait = bucket.take(now)
+        if wait:
+            message = f"you have decided {most} times within a minute"
+            raise RateLimited(message, facts={"retry_after": max(1, round(wait + 0.5))})
 
     def _count_failure(self, peer: str) -> float:
         """Count a wrong key: 0, or the seconds until the next one of this address is allowed."""

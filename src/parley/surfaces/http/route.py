@@ -147,6 +147,8 @@ class Route(NamedTuple):
     ends_with_client: bool = False
     # Served to a suspended agent, too: its own record; and its messages, whose refusal the rules record.
     while_suspended: bool = False
+    # A person decides by it, so often a minute at most.
+    decides: bool = False
     # Its single commit writes the idempotency key, so a repeated call is recognised by that commit.
     keyed: bool = False
     # Renders the response of a repeated call from the ids of what the first call created, in its commit.

@@ -14,6 +14,7 @@ def test_the_defaults_are_those_that_are_published() -> None:
     assert (limits.channel_name_chars, limits.channels_per_intent, limits.members) == (64, 1_000, 256)
     assert (limits.streams_per_key, limits.streams) == (20, 2_000)
     assert (limits.requests_per_second, limits.requests_burst, limits.failed_logins_per_minute) == (200, 400, 10)
+    assert limits.decisions_per_minute == 30
     assert (limits.ask_seconds, limits.idempotency_hours) == (3_600, 24)
 
 

@@ -166,6 +166,7 @@ ROUTES = (
         {200: Approval},
         scope=EVERYBODY,
         body=DecisionIn,
+        decides=True,
         keyed=True,
         again=_decide_again,
         unsaved=True,
