@@ -320,6 +320,13 @@ def addresses(url: str) -> list[str]:
 
 
 def _address(url: str) -> str:
+    """An address in one form, which has no other: what an ending hides may be another one."""
+    while (form := _shortened(url)) != url:
+        url = form
+    return url
+
+
+def _shortened(url: str) -> str:
     scheme, mark, rest = url.partition("://")
     host, slash, path = rest.partition("/")
     scheme = scheme.lower()

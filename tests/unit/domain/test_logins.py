@@ -200,6 +200,11 @@ def test_an_unknown_context_names_near_misses() -> None:
     assert (refused.value.message, refused.value.hint) == ('no context "lokal"', 'did you mean "local"?')
 
 
+@pytest.mark.parametrize("url", ["http://h:80/ /", "http://h/api/v1 /", "HTTP://H:80:80//", "http://h:80 "])
+def test_the_form_of_an_address_has_no_other_form(url: str) -> None:
+    assert addresses(",".join(addresses(url))) == addresses(url) == ["http://h"]
+
+
 def test_a_login_for_two_addresses_covers_each_but_no_third() -> None:
     both = LOCAL._replace(url="http://127.0.0.1:1,http://127.0.0.1:2")
     saved = SavedLogins("local", (both,))
