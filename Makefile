@@ -7,6 +7,7 @@ CODE := $(wildcard src tests bench examples tools)
 WITH_STORE := tests/conformance/channels tests/conformance/ocip tests/interop/openintent tests/surface/http \
 	tests/unit/app/team tests/unit/sdk/blocking tests/unit/sdk/client tests/unit/sdk/agent tests/unit/sdk/workflow \
 	tests/e2e/test_an_agent_in_ten_lines_outlives_its_crashes.py \
+	tests/surface/console/test_approval_links.py tests/surface/console/test_many_agents.py \
 	$(wildcard tests/surface/cli/test_team_*.py) tests/surface/cli/test_audit_log.py \
 	tests/fault/team/test_rounds.py tests/fault/team/test_decisions.py \
 	tests/fault/test_approval_machine.py tests/fault/test_exchange_machine.py

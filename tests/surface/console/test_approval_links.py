@@ -359,7 +359,7 @@ async def test_when_the_content_has_changed_one_has_to_sign_in(server: LiveServe
 
     for answer in answers:
         assert (answer.status, has_form(answer)) == (409, False)
-        assert "The message has changed" in text_of(answer)
+        assert "Look at this message again" in text_of(answer)
         assert f'href="/console/approvals/{link.approval}"' in answer.body.decode()
         assert "promise" not in text_of(answer)
     assert await link.status() == "pending"
@@ -373,9 +373,11 @@ async def test_a_policy_that_changes_under_the_eyes_of_the_person_is_noticed(ser
     form = await link.form()
     await put_policy(server, "enabled: true\nmax_rounds: 2")
 
+    opened = await link.visitor.open(link.path)
     sent = await link.visitor.send(link.path, form)
 
-    assert (sent.status, "The message has changed" in text_of(sent)) == (409, True)
+    assert (opened.status, has_form(opened)) == (409, False)
+    assert (sent.status, "Look at this message again" in text_of(sent)) == (409, True)
     assert await inbox(link.bob) == []
 
 
@@ -509,6 +511,7 @@ async def test_requests_by_a_link_are_not_counted_for_its_key(server: LiveServer
     class Anything:
         scope = EVERYBODY
         untimed = while_suspended = True
+        decides = False
 
     link = await a_link(server)
     authenticator = Authenticator(server.rig.team, limited=True, monotonic=lambda: 0.0)

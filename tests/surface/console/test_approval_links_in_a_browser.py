@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -98,9 +98,11 @@ async def test_a_person_answers_by_link(server: LiveServer) -> None:
 async def test_the_page_sends_its_origin_and_never_its_address(server: LiveServer) -> None:
     link = await a_link(server)
     heads: list[bytes] = []
+    passing: list[asyncio.Task[None]] = []
 
     async def note_and_pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """In front of the server: what a proxy would log."""
+        passing.append(cast("asyncio.Task[None]", asyncio.current_task()))
         to_server = await asyncio.open_connection("127.0.0.1", server.listener.port)
 
         async def pump(source: asyncio.StreamReader, target: asyncio.StreamWriter, *, noted: bool) -> None:
@@ -109,6 +111,7 @@ async def test_the_page_sends_its_origin_and_never_its_address(server: LiveServe
                     heads.append(piece)
                 target.write(piece)
             target.close()
+            await target.wait_closed()
 
         await asyncio.gather(
             pump(reader, to_server[1], noted=True), pump(to_server[0], writer, noted=False), return_exceptions=True
@@ -122,6 +125,7 @@ async def test_the_page_sends_its_origin_and_never_its_address(server: LiveServe
         await page.until(HAS.format("Rejected by ann"))
         assert page.errors == []
     proxy.close()
+    await asyncio.gather(*passing, return_exceptions=True)
 
     lines = b"".join(heads).decode("latin-1").split("\r\n")
     assert any(line == f"Origin: http://127.0.0.1:{port}" for line in lines)

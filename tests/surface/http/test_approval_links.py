@@ -95,7 +95,9 @@ async def test_only_a_person_who_may_decide_creates_a_link(server: LiveServer) -
     assert refused(await server.with_key("").post(path)) == (401, "unauthorized")
     await put_policy(server, "enabled: true\nself_approval: false\napprovers: [eve]")
     assert refused(await (await person(server, "ann")).post(path)) == (403, "self_approval")
-    assert (await (await person(server, "eve")).post(path)).status == 201
+    eve = await person(server, "eve")
+    assert refused(await decide(eve, waits, "approve")) == (409, "approval_stale")  # which she has to look at again
+    assert (await eve.post(path)).status == 201
 
 
 @with_server
@@ -179,6 +181,40 @@ async def test_the_oldest_link_of_a_person_to_one_approval_gives_way(server: Liv
 
 
 @with_server
+async def test_links_that_are_created_at_once_are_counted_one_after_the_other(server: LiveServer) -> None:
+    first = await a_link(server)
+    team = server.rig.team
+    ann = Caller("default", "ann", KeyKind.HUMAN, "key_default_human_ann", "ann")
+
+    await asyncio.gather(*[links.create(team, ann, first.approval) for _ in range(3 * LINKS_OF_AN_APPROVAL)])
+
+    assert len(await stored(server)) == LINKS_OF_AN_APPROVAL
+
+
+@with_server
+async def test_no_link_is_created_to_what_has_to_be_looked_at_again(server: LiveServer) -> None:
+    link = await a_link(server)
+    await put_policy(server, "enabled: true\nmax_rounds: 2")
+
+    refused = await link.ann.post(f"/approvals/{link.approval}/link")
+
+    assert (refused.status, refused.code) == (409, "approval_stale")
+
+
+@with_server
+async def test_what_a_rejection_by_link_closes_with_it_says_so(server: LiveServer) -> None:
+    link = await a_link(server)
+    other = await held(link.alice, "bob", "We promise more.", conversation_id=link.waits["conversation_id"])
+    answer = await link.visitor.send(link.path, await link.form("reject"))
+    assert answer.status == 303, answer
+
+    entries = await audit_of(await admin_of(server), action="approval_decided")
+
+    assert {entry["approval"] for entry in entries} == {link.approval, other["approval"]}
+    assert {(entry["via"], bool(entry["link"]), bool(entry["key"])) for entry in entries} == {("link", True, True)}
+
+
+@with_server
 async def test_links_that_have_ended_are_swept(server: LiveServer) -> None:
     await a_link(server)
     assert len(await stored(server)) == 1
@@ -242,6 +278,7 @@ async def test_two_forms_at_the_same_moment_decide_once(server: LiveServer) -> N
         (Origins(LOCAL_NAMES), {b"host": b"127.0.0.1:8420"}, True),
         (Origins(LOCAL_NAMES), {b"host": b"localhost"}, True),
         (Origins(LOCAL_NAMES), {b"host": b"[::1]:8420"}, True),
+        (Origins(LOCAL_NAMES, proxied=True), {b"host": b"127.0.0.1", b"x-forwarded-proto": b"http"}, False),
         (Origins(frozenset()), {b"host": b"parley.example:8420"}, False),
         (Origins(frozenset()), {b"host": b"10.0.0.7:8420"}, False),
         (Origins(frozenset()), {b"host": b"parley.example", b"x-forwarded-proto": b"https"}, True),

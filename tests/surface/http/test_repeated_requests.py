@@ -334,6 +334,13 @@ async def issue_ticket(server: LiveServer) -> Wanted:
     return Wanted(await server.client("alice"), "/streams/tickets", {"path": f"/api/v1/channels/{CHANNEL}/subscribe"})
 
 
+async def create_approval_link(server: LiveServer) -> Wanted:
+    server.rig.team.approval_links = True
+    alice, _ = await pair(server)
+    waits = await held(alice, "bob")
+    return Wanted(await person(server, "ann"), f"/approvals/{waits['approval']}/link", {})
+
+
 async def create_link(server: LiveServer) -> Wanted:
     return Wanted(await server.client("alice"), "/sessions/once", {})
 
@@ -357,6 +364,7 @@ OPERATIONS: dict[str, Callable[[LiveServer], Awaitable[Wanted]]] = {
     "/agents/{agent_id}/identity/rotate": rotate_identity,
     "/admin/checkpoints": checkpoint,
     "/approvals/{approval_id}/decision": decide,
+    "/approvals/{approval_id}/link": create_approval_link,
     "/audit/erasures": erase,
     "/channels/{channel_id}/messages": post,
     "/channels/{channel_id}/messages/{message_id}/reply": reply,

@@ -9,7 +9,7 @@ from parley.domain.audit.entry import COLUMNS, AuditEntry
 from parley.domain.channel.event import CHANNEL_MESSAGE
 from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import ERASED
-from parley.domain.directory.callers import SYSTEM
+from parley.domain.directory.callers import QUEUE_PREFIX, SYSTEM
 from parley.domain.store.changes import erasable
 from parley.wire import rows
 
@@ -76,8 +76,9 @@ MARKS = (
 )
 # One statement, so that a message that is removed meanwhile is seen once: in its place, or counted.
 TRAFFIC = (
-    "SELECT 'delivered', tally.id, sender, CASE WHEN recipients IS NULL THEN '*' WHEN recipients = ',,' THEN addressee"
-    " ELSE recipients END AS receivers, COUNT(*), MAX(created_at), span.low, span.high FROM unnest($1::bigint[],"
+    "SELECT 'delivered', tally.id, sender, CASE WHEN recipients IS NULL THEN '*' WHEN recipients = ',,'"
+    f" AND addressee LIKE '{QUEUE_PREFIX}%' THEN addressee ELSE recipients END AS receivers, COUNT(*), MAX(created_at),"
+    " span.low, span.high FROM unnest($1::bigint[],"
     " $2::bigint[]) AS span (low, high) JOIN post ON post.number > span.low AND post.number <= span.high"
     " JOIN tally ON tally.number = post.channel WHERE created_at >= $3 AND created_at < $4 AND state <> 'pending'"
     f" AND sender <> '{SYSTEM}' GROUP BY span.low, span.high, tally.id, sender, 4"

@@ -39,7 +39,8 @@ BEGIN
         max(one.position), min(one.created_at), max(one.created_at)
     FROM (
         SELECT gone.number >> 40 AS tenant, left(gone.created_at, 13) COLLATE "C" AS hour, coalesce(tally.id, '') AS scope,
-            gone.sender, CASE WHEN gone.recipients IS NULL THEN '*' WHEN gone.recipients = ',,' THEN gone.addressee
+            gone.sender, CASE WHEN gone.recipients IS NULL THEN '*'
+                WHEN gone.recipients = ',,' AND gone.addressee LIKE 'any:%' THEN gone.addressee
                 ELSE gone.recipients END COLLATE "C" AS receivers,
             gone.number & 1099511627775 AS position, gone.created_at
         FROM gone LEFT JOIN tally ON tally.number = gone.channel WHERE gone.state <> 'pending' AND gone.sender <> 'system'

@@ -82,7 +82,7 @@ async def refuse(
     if exchange is None or exchange.over:
         return RulesDecision((first,), approvals=(over,))
     denied = ended(exchange, Outcome.DENIED, docket.at, actor, status.value)
-    closing = await exchanges.close_all(docket, exchange, denied, actor, except_id=approval.id)
+    closing = await exchanges.close_all(docket, exchange, denied, actor, except_id=approval.id, key=key, link=link)
     closed = tuple([other.id for other in closing.approvals if other.agent == approval.agent])
     over = replace(over, closed_with=closed)
     return RulesDecision((first, *closing.audits), denied, (over, *closing.approvals))

@@ -15,23 +15,28 @@ if TYPE_CHECKING:
     from parley.app.rules.docket import Docket
 
 
-async def close_all(
+async def close_all(  # noqa: PLR0913  # who ends it by what, and who learns of it
     docket: Docket,
     before: Exchange | None,
     after: Exchange,
     actor: str,
     *,
     except_id: str = "",
+    key: str = "",
+    link: str = "",
     sides: tuple[str, ...] = (),
     noted: tuple[str, ...] = (),
 ) -> Closing:
     """What follows from the end of an exchange: `before` is how it was, `sides` who learns of it only now.
+    `key` and `link`: by which a person ended it.
 
     Nothing, when it was over already: an end is recorded once.
     """
     if before is not None and before.over:
         return Closing()
-    closing = await close_waiting(docket, before, actor, except_id=except_id) if before is not None else Closing()
+    closing = Closing()
+    if before is not None:
+        closing = await close_waiting(docket, before, actor, except_id=except_id, key=key, link=link)
     earlier = await docket.sides(after) if before is not None else ()
     audits = ended_entries(docket, after, (after.initiator, *sides, *earlier), actor, noted)
     return Closing(closing.approvals, (*closing.audits, *audits))

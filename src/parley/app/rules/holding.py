@@ -68,15 +68,17 @@ async def waiting_in(docket: Docket, exchange: Exchange, agent: str = "") -> lis
     ]
 
 
-async def close_waiting(docket: Docket, exchange: Exchange, actor: str, *, except_id: str = "") -> Closing:
-    """Close the pending approvals of an exchange that ends."""
+async def close_waiting(
+    docket: Docket, exchange: Exchange, actor: str, *, except_id: str = "", key: str = "", link: str = ""
+) -> Closing:
+    """Close the pending approvals of an exchange that ends; `key` and `link`: by which a person ended it."""
     approvals: list[Approval] = []
     for approval in await waiting_in(docket, exchange):
         if approval.id != except_id:
             late = approval.expires_at <= docket.at
             status, note = (ApprovalStatus.EXPIRED, "") if late else (ApprovalStatus.CLOSED, "its exchange ended")
             approvals.append(decided(approval, status, actor, docket.at, note))
-    audits = [decision_entry(docket, approval, side_of(docket, approval), actor) for approval in approvals]
+    audits = [decision_entry(docket, approval, side_of(docket, approval), actor, key, link) for approval in approvals]
     return Closing(tuple(approvals), tuple(audits))
 
 

@@ -93,7 +93,7 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
 
 def _add_optional_id(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "approval", nargs="?", default="", metavar="APPROVAL", help=f"{_ID_HELP} (default: the only one that waits)"
+        "approval", nargs="?", metavar="APPROVAL", help=f"{_ID_HELP} (default: the only one that waits)"
     )
 
 
@@ -183,7 +183,7 @@ def _deciders_column(approval: Mapping[str, Any]) -> str:
 
 def _show(args: argparse.Namespace) -> int:
     decisions = decisions_of(args)
-    approval = decisions.get_approval(args.approval or _only_pending(decisions)["id"])
+    approval = decisions.get_approval(_chosen_id(args, decisions))
     screen = screen_of(args)
     if args.json:
         screen.json(approval)
@@ -297,7 +297,7 @@ def _approve(args: argparse.Namespace) -> int:
     if args.yes and not args.approval and not args.digest:
         raise Invalid("--yes without an ID approves what you have not seen", hint="add the ID, or leave out --yes")
     decisions = decisions_of(args)
-    approval = _get_decidable(decisions, args.approval or _only_pending(decisions)["id"])
+    approval = _get_decidable(decisions, _chosen_id(args, decisions))
     screen = screen_of(args)
     if not args.json:
         show_approval(screen, approval, _transcript(decisions, approval))
@@ -330,7 +330,7 @@ def _answer(args: argparse.Namespace) -> int:
 
 def _link(args: argparse.Namespace) -> int:
     decisions = ServerDecisions(connection_of(args, agent=False))
-    link = decisions.create_link(args.approval or _only_pending(decisions)["id"])
+    link = decisions.create_link(_chosen_id(args, decisions))
     url, screen = f"{access_of(args).url}{link['path']}", screen_of(args)
     if args.json:
         screen.json({"url": url, "approval": link["approval"], "expires_at": link["expires_at"]})
@@ -342,6 +342,15 @@ def _link(args: argparse.Namespace) -> int:
         " decided. Give it to nobody else."
     )
     return OK
+
+
+def _chosen_id(args: argparse.Namespace, decisions: Decisions) -> str:
+    """The approval that was named, else the only one that waits. An empty name, as of an unset variable, is none."""
+    if args.approval is None:
+        return str(_only_pending(decisions)["id"])
+    if not args.approval:
+        raise Invalid("the id of the approval is empty", hint="leave it out for the only one that waits")
+    return str(args.approval)
 
 
 def _only_pending(decisions: Decisions) -> Document:

@@ -47,11 +47,12 @@ class Origins:
 
     def is_private(self, request: Request) -> bool:
         """Whether nobody could read along: it came by TLS, through a proxy that encrypts, or from this machine."""
-        if self._encrypted or _host_name(request.header(b"host")) in LOCAL_NAMES:
-            return True
-        # What a proxy says of the way to its client. Whoever lies about that harms nobody else.
+        # What a proxy says of the way to its client, also where it calls this server by a local name. Whoever lies
+        # about that harms nobody else.
         client_scheme = request.header(b"x-forwarded-proto").partition(",")[0].strip().lower()
-        return client_scheme == "https" or (self._proxied and client_scheme != "http")
+        if self._encrypted or client_scheme:
+            return self._encrypted or client_scheme == "https"
+        return self._proxied or _host_name(request.header(b"host")) in LOCAL_NAMES
 
     def _is_own(self, origin: bytes, named: bytes, host: str) -> bool:
         scheme, _, authority = origin.partition(b"://")

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from parley.domain.audit.entry import AGENT_EXCHANGE
-from parley.domain.directory.callers import SYSTEM
+from parley.domain.directory.callers import QUEUE_PREFIX, SYSTEM
 from parley.domain.store.changes import DELIVERED, DENIED, HELD
 from parley.wire import rows
 
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from parley.domain.store.changes import TrafficCount, TrafficQuery
 
 _DIGEST_CHARS = 32
-# Everyone, the address of a queue, or a list.
-_RECEIVERS = "CASE WHEN recipients IS NULL THEN '*' WHEN recipients = ',,' THEN addressee ELSE recipients END"
+# Everyone, the address of a queue, or a list; what was said to everyone when nobody was there has an empty one.
+_RECEIVERS = (
+    f"CASE WHEN recipients IS NULL THEN '*' WHEN recipients = ',,' AND addressee LIKE '{QUEUE_PREFIX}%' THEN addressee"
+    " ELSE recipients END"
+)
 _COUNTED = f"state <> 'pending' AND sender <> '{SYSTEM}'"
 _REMOVED_POSTS = (
     f"SELECT substr(created_at, 1, 13), sender, {_RECEIVERS}, COUNT(*), MIN(number), MAX(number), MIN(created_at),"

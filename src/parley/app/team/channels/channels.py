@@ -12,7 +12,7 @@ from parley.app.team.channels.visible import scope_of_all
 from parley.app.team.directory import roles
 from parley.app.team.directory.participants import find_joined
 from parley.app.team.directory.permissions import intent_access, is_listed, sees, stands_on
-from parley.app.team.directory.viewers import first_not_apart, is_whole_person, list_viewers, readers_of_channels
+from parley.app.team.directory.viewers import find_reader, is_whole_person, list_viewers, readers_of_channels
 from parley.app.team.retry import committed, put
 from parley.app.team.rules import governing
 from parley.app.team.rules import in_force as rules
@@ -244,9 +244,9 @@ async def list_page(team: Team, caller: Caller, query: ChannelQuery) -> ChannelP
 
 
 async def _reader(team: Team, channel: Channel, viewers: list[ActingCaller]) -> Caller | None:
-    """The first agent of a person that may know a channel that it may read."""
+    """The agent of a person that hears the newest of a channel that it may read."""
     access = await team.store.get(Access, channel.tenant_id, channel.intent_id)
-    return await first_not_apart(team, access, viewers) if access is not None else None
+    return await find_reader(team, channel, access, viewers) if access is not None else None
 
 
 async def _listed_channel(team: Team, caller: Caller, channel: Channel, tally: Tally) -> ChannelWithTally | None:

@@ -14,8 +14,8 @@ from parley.app.team.channels.channels import find_channel
 from parley.app.team.channels.forwarding import forward_draft, next_mark
 from parley.app.team.channels.posting import Held, check_speaks
 from parley.app.team.channels.visible import scope_of_all
-from parley.app.team.directory.names import agents_of_person
 from parley.app.team.directory.permissions import sees
+from parley.app.team.directory.viewers import list_viewers
 from parley.app.team.retry import committed
 from parley.app.team.rules.docket import TeamDocket
 from parley.app.team.system_posts import audited
@@ -30,7 +30,7 @@ from parley.domain.channel.request import (
     new_state,
     phase_of,
 )
-from parley.domain.directory.callers import QUEUE_PREFIX, KeyKind, Role, role_of
+from parley.domain.directory.callers import QUEUE_PREFIX, Role, role_of
 from parley.domain.errors.errors import LeaseLost, NotFound
 from parley.domain.errors.team import BadCursor, NotARequest
 from parley.domain.exchange.exchange import Exchange, Outcome
@@ -112,10 +112,7 @@ async def _viewers(team: Team, caller: Caller) -> tuple[str, ...] | None:
     """Whose requests a caller sees: those of its agent, of all agents that act for a person; None: everybody's."""
     if caller.all_seeing:
         return None
-    if caller.kind is KeyKind.HUMAN and caller.agent in ("", caller.user):
-        names = [record.id for record in await agents_of_person(team, caller.tenant, caller.user)]
-        return tuple(dict.fromkeys([*names, *filter(None, [caller.agent])]))
-    return (caller.agent,)
+    return tuple([viewer.caller.agent for viewer in await list_viewers(team, caller) if viewer.caller.agent])
 
 
 async def _readable_channels(

@@ -173,7 +173,7 @@ async def closed_with(team: Team, approval: Approval) -> tuple[str, ...]:
 async def decide(team: Team, caller: Caller, approval_id: str, deciding: ApprovalDecision) -> Approval:
     """Decide about a pending approval, once."""
     if caller.kind is not KeyKind.HUMAN:
-        raise HumanRequired("only a person decides this, with a key of its own")
+        raise HumanRequired("only a person decides this, with a key of their own")
     if deciding.decision is Decision.REJECT:
         return await _reject(team, caller, approval_id, deciding)
     approval = await team.store.get(Approval, caller.tenant, approval_id)

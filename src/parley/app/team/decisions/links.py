@@ -19,7 +19,7 @@ from parley.domain.audit.entry import TENANT_SIDE, AuditDraft
 from parley.domain.channel.channel import Channel
 from parley.domain.directory.callers import NO_TENANT, Key, KeyKind, key_digest
 from parley.domain.errors.errors import NotFound
-from parley.domain.errors.rules import ApprovalLinksOff, HumanRequired
+from parley.domain.errors.rules import ApprovalLinksOff, ApprovalStale, HumanRequired
 from parley.domain.errors.team import Unauthorized
 from parley.domain.exchange.approval import Approval, check_waits
 from parley.domain.exchange.link import LINK_PREFIX, ApprovalLink, check_linked, linked
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 # Links of one key to one approval: the oldest ends when there would be more.
 LINKS_OF_AN_APPROVAL = 10
+_LOOKED_AT = 100
 
 
 class CreatedLink(NamedTuple):
@@ -53,7 +54,7 @@ class LinkHolder(NamedTuple):
 async def create(team: Team, caller: Caller, approval_id: str) -> CreatedLink:
     """A link by which the caller, a person, decides about what waits now in a browser that has not signed in."""
     if caller.kind is not KeyKind.HUMAN:
-        raise HumanRequired("only a person decides this, with a key of its own")
+        raise HumanRequired("only a person decides this, with a key of their own")
     if not team.approval_links:
         raise ApprovalLinksOff(
             "this server has links to approvals switched off",
@@ -69,15 +70,24 @@ async def create(team: Team, caller: Caller, approval_id: str) -> CreatedLink:
             raise NotFound.no_such("approval")
         await rules.check_right(docket, approval, caller)
         check_waits(approval, docket.at)
+        if approval.draft is not None and approval.policy_version != docket.book.label:
+            # Approving would ask for another look at it, which ends the link.
+            raise ApprovalStale(
+                "the policies have changed since this message was held",
+                hint=f"look at it again first: parley approvals approve {approval.id}",
+            )
         secret = LINK_PREFIX + team.ids.secret()
         link = linked(team.new_id("link"), secret, key, approval, docket.at)
         created.append(CreatedLink(link, secret, min(link.expires_at, approval.expires_at)))
         fields = (("key_id", key.id), ("approval_id", approval.id))
-        others = await team.store.find(ApprovalLink, NO_TENANT, RecordQuery("", fields, limit=LINKS_OF_AN_APPROVAL))
-        oldest = others[:1] if len(others) == LINKS_OF_AN_APPROVAL else ()
+        others = await team.store.find(ApprovalLink, NO_TENANT, RecordQuery("", fields, limit=_LOOKED_AT))
+        # More than one where several were created at once, on several nodes.
+        oldest = tuple(others[: max(0, len(others) + 1 - LINKS_OF_AN_APPROVAL)])
         return TeamChanges(caller.tenant, puts=(link,), drops=oldest, audits=(_audit(team, caller, link),))
 
-    await committed(team, caller, decide, "list of links")
+    # One after the other: each counts the links before it.
+    async with team.governance.lock(caller.tenant, approval_id):
+        await committed(team, caller, decide, "list of links")
     return created[-1]
 
 

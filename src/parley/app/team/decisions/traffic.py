@@ -19,10 +19,9 @@ import msgspec
 from parley.app.team.audit.checkpoints import mark_of
 from parley.app.team.audit.reading import sight
 from parley.app.team.channels.visible import scope_of_all
-from parley.app.team.directory.names import agents_of_person
+from parley.app.team.directory.viewers import list_viewers
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.audit.entry import AGENT_EXCHANGE
-from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.store.changes import DELIVERED, DENIED, HELD, AuditQuery, FeedScope, TrafficCount, TrafficQuery
 from parley.domain.times import from_stamp, stamp
@@ -211,10 +210,8 @@ async def _scopes(team: Team, caller: Caller) -> list[FeedScope] | None:
     """What the caller sees; a person, what it and each agent that acts for it see. None: everything."""
     if caller.all_seeing:
         return None
-    names = [caller.agent] if caller.agent else []
-    if caller.kind is KeyKind.HUMAN and caller.agent in ("", caller.user):
-        names += [record.id for record in await agents_of_person(team, caller.tenant, caller.user)]
-    return [await scope_of_all(team, caller._replace(agent=name)) for name in dict.fromkeys(names)]
+    viewers = [viewer.caller for viewer in await list_viewers(team, caller)]
+    return [await scope_of_all(team, viewer) for viewer in viewers if viewer.agent]
 
 
 def _is_visible(scope: FeedScope, group: TrafficGroup) -> bool:
@@ -234,7 +231,8 @@ def _sees_part(scope: FeedScope, group: TrafficGroup) -> bool:
 
 
 def _add_group(counts: _Counts, group: TrafficGroup) -> None:
-    receivers = (EVERYONE,) if group.recipients is None else group.recipients or (group.to,)
+    # What was said to everyone reached nobody where it has no recipients and names no queue.
+    receivers = (EVERYONE,) if group.recipients is None else group.recipients or (group.to or EVERYONE,)
     for receiver in receivers:
         counts.pair(group.sender, receiver).add(group.kind, group.number, group.last_at)
 

@@ -76,9 +76,12 @@ def registering_in(caller: Caller, tenant: str) -> Caller:
 
 
 async def as_agent_of(team: Team, caller: Caller, agent_id: str) -> Caller:
-    """A person in the place of an agent that acts for it: it sees what the agent sees, and speaks for itself."""
+    """A person in the place of an agent that acts for it: it sees what the agent sees, and speaks for itself.
+
+    Nobody takes the place of an agent that has left: what is said after that is not for it.
+    """
     record = await team.store.get(AgentRecord, caller.tenant, party_name(agent_id))
-    if record is None or record.attributes.user_id != caller.user:
+    if record is None or record.gone or record.attributes.user_id != caller.user:
         raise WrongSender(f"{agent_id[:64]} does not act for {caller.user}")
     return caller._replace(agent=agent_id)
 

@@ -283,7 +283,7 @@ async def check_key(team: Team, caller: Caller) -> Key:
             raise Unauthorized
     if caller.kind is KeyKind.HUMAN and caller.agent not in ("", caller.user):
         record = await team.store.get(AgentRecord, caller.tenant, caller.agent)
-        if record is None or record.attributes.user_id != caller.user:
+        if record is None or record.gone or record.attributes.user_id != caller.user:
             raise Unauthorized
     await check_not_suspended(team.store, caller)
     return key

@@ -8,27 +8,29 @@ from parley.app.team.directory.names import agents_of_person
 from parley.app.team.directory.permissions import stands_on
 from parley.app.team.rules import in_force as rules
 from parley.domain.agents.party import Attributes, Party
-from parley.domain.channel.channel import Channel, view
+from parley.domain.channel.channel import Channel, View, view
 from parley.domain.directory.access import Access, standing
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import NotFound
 from parley.domain.errors.rules import Suspended
 from parley.domain.rules import suspension
 from parley.domain.rules.suspension import Suspensions, check_not_stopped
-from parley.domain.store.changes import ConversationQuery
+from parley.domain.store.changes import ConversationQuery, Query
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from parley.app.team.team import Team
     from parley.domain.agents.agent import AgentRecord
-    from parley.domain.channel.channel import View
     from parley.domain.channel.post import Post
     from parley.domain.directory.access import Standing
     from parley.domain.directory.callers import Caller
 
 
 _PAGE = 200
+# By so many messages it is found out who hears a channel.
+_NEWEST = 20
+_ALL = View("", 0, takes_part=True, may_write=False)
 
 
 class ActingCaller(NamedTuple):
@@ -80,10 +82,29 @@ async def find_viewer(team: Team, caller: Caller, channel_id: str, message_id: s
     if channel is None or access is None:
         raise NotFound.no_such("channel")
     viewers = [viewer for viewer in await list_viewers(team, caller) if _sees(team, viewer, channel, access, post)]
-    found = await first_not_apart(team, access, viewers)
+    found = await find_reader(team, channel, access, viewers)
     if found is None:
         raise NotFound.no_such("channel" if post is None else "message")
     return found
+
+
+async def find_reader(team: Team, channel: Channel, access: Access, viewers: list[ActingCaller]) -> Caller | None:
+    """The one that hears the newest messages of a channel: as another, its page might be empty.
+
+    Where none hears any, the first that may know the channel; None when none may.
+    """
+    if len(viewers) > 1:
+        query = Query(channel.id, _ALL, team.at(), limit=_NEWEST, newest=True)
+        posts = [message.post for message in await team.store.page(channel.tenant_id, query)]
+        viewers = sorted(viewers, key=lambda viewer: _newest_heard(posts, _view(team, viewer, channel, access)))
+    return await first_not_apart(team, access, viewers)
+
+
+def _newest_heard(posts: list[Post], channel_view: View | None) -> int:
+    """The place of the first of these messages that somebody hears; behind them when that is none."""
+    heard = channel_view is not None and channel_view.takes_part
+    places = [place for place, post in enumerate(posts) if heard and channel_view and post.visible_to(channel_view)]
+    return places[0] if places else len(posts)
 
 
 async def _find_viewer_among(team: Team, caller: Caller, posts: Iterable[Post]) -> Caller | None:

@@ -19,17 +19,18 @@ NO_SUSPENSIONS = Expect(Suspensions.kind, suspension.ALL, 0)
 
 
 async def check_not_suspended(store: TeamStore, caller: Caller) -> tuple[Expect, ...]:
-    """Refuse a caller that speaks for a suspended agent; else what that depends on."""
+    """Refuse a caller that speaks for a suspended agent, or is a suspended person; else what that depends on."""
     stopped = await store.get(Suspensions, caller.tenant, suspension.ALL)
     if stopped is None:
         return (NO_SUSPENSIONS,)
-    if stopped.stopped and caller.agent:
-        if caller.kind is KeyKind.HUMAN and caller.agent == caller.user:
-            check_person_not_stopped(stopped, caller.user)
-        else:
-            record = await store.get(AgentRecord, caller.tenant, caller.agent)
-            attributes = record.attributes if record is not None else UNKNOWN_ATTRIBUTES
-            check_not_stopped(stopped, Party(caller.agent, attributes), None)
+    is_person = caller.kind is KeyKind.HUMAN
+    if stopped.stopped and is_person:
+        # In the place of an agent, too.
+        check_person_not_stopped(stopped, caller.user)
+    if stopped.stopped and caller.agent and not (is_person and caller.agent == caller.user):
+        record = await store.get(AgentRecord, caller.tenant, caller.agent)
+        attributes = record.attributes if record is not None else UNKNOWN_ATTRIBUTES
+        check_not_stopped(stopped, Party(caller.agent, attributes), None)
     return (expecting(stopped),)
 
 

@@ -44,6 +44,9 @@ async def change(visit: Visit) -> Page | Redirect:
             # The choice is shown again, with the form.
             visit.query.update(what=what, name=name)
             return await list_page(visit, "the name that you typed is another one; nothing was suspended", 422)
+        elif not form.get("reason", "").strip():
+            visit.query.update(what=what, name=name)
+            return await list_page(visit, "say why; nothing was suspended", 422)
         else:
             await visit.post("suspensions", body=_suspension(visit, what, name))
     except ApiRefused as refused:

@@ -59,6 +59,14 @@ async def test_a_person_is_suspended_by_its_own_name(rig: Rig) -> None:
 
 
 @with_rig
+async def test_a_suspended_person_is_refused_in_the_place_of_every_agent_of_theirs(rig: Rig) -> None:
+    await suspend(rig, Stopped.AGENT, "ann")
+
+    with pytest.raises(Suspended):
+        await check_not_suspended(rig.store, Caller(DEFAULT_TENANT, "sally", KeyKind.HUMAN, "key_1", "ann"))
+
+
+@with_rig
 async def test_a_service_speaks_for_no_suspended_agent_and_an_admin_still_acts_on_it(rig: Rig) -> None:
     await suspend(rig, Stopped.AGENT, "alice")
 

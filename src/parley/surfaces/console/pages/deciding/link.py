@@ -2,7 +2,7 @@
 
     waits, as it was when the link was made ──> the message and the form        200
     decided, expired                        ──> what became of it, no message   200
-    changed since                           ──> sign in, no message             409
+    it or the policies changed since        ──> sign in, no message             409
     no such link, ended, or its key is      ──> the same page for all of them   410
 
 Opening it changes nothing: programs that check mail open every link. The form has no address, so it goes to that of the
@@ -34,13 +34,14 @@ async def link_page(visit: Visit, link: OpenLink, problem: ApiRefused | None = N
         approval: Document = await visit.get("approvals", link.approval_id, expand="exchange")
         if approval["status"] != "pending" or _has_expired(visit, approval):
             return _outcome_page(visit, approval, problem)
-        if approval["digest"] != link.content_digest:
-            return _changed_page(approval)
         if approval["barred"]:
             return ended_page()
+        if approval["digest"] != link.content_digest or approval["stale"]:
+            return _changed_page(approval)
         return await _decision_page(visit, link, approval, problem)
     except ApiRefused as refused:
-        return ended_page() if refused.status in _ENDS else refused_page(refused.status, refused.code, refused.detail)
+        is_over = refused.status in _ENDS or refused.code == "suspended"
+        return ended_page() if is_over else refused_page(refused.status, refused.code, refused.detail)
 
 
 async def decide(visit: Visit, link: OpenLink) -> Page | None:
@@ -83,9 +84,9 @@ def _outcome_page(visit: Visit, approval: Document, problem: ApiRefused | None) 
 def _changed_page(approval: Document) -> Page:
     """What waits is no longer what the link was made for: nobody decides about it by this link."""
     content = join(
-        h("h1", "The message has changed"),
-        note("warn", "What would be sent, or the policy, is not what it was when this link was made. Nothing was sent,"
-             " and this link decides nothing any more.", role="alert"),
+        h("h1", "Look at this message again"),
+        note("warn", "The message, or a policy, has changed since this link was made. Nothing was sent, and this link"
+             " decides nothing any more.", role="alert"),
         _sign_in("Sign in to read it and decide", approval["id"]),
     )  # fmt: skip
     return Page("Changed", content, "", status=409)
