@@ -6,6 +6,7 @@ import gc
 import itertools
 import logging
 import os
+import signal
 from collections.abc import Generator, Iterator
 
 import hypothesis
@@ -34,6 +35,9 @@ def pytest_configure(config: pytest.Config) -> None:
         slow = (hypothesis.HealthCheck.too_slow,)
         hypothesis.settings.register_profile("dev", max_examples=25, deadline=None, suppress_health_check=slow)
     chosen_store.choose(config.getoption("store"))
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell has started this run in the background: processes that the tests interrupt would ignore it, too.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     folder = roomy_folder()
     if folder is not None:
         # Where pytest makes the folders of tests. What breaks disks makes disks of its own.
