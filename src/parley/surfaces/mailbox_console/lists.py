@@ -30,6 +30,11 @@ REVIEWS_MAX = 50
 # Control characters, and bytes that are no UTF-8.
 _NOT_IN_ADDRESSES = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _URGENT = {"P0": "bad", "P1": "warn"}
+# With the fields that a request for a review has to have.
+_REVIEW_REQUEST = (
+    "parley send AGENT --type review_request --subject 'Review #55' --set pr=#55 --set branch=BRANCH"
+    " --set diff_summary='What changes' --project {}"
+)
 _STATES = {"approved": "ok", "escalated": "bad", "rejected": "bad"}
 
 
@@ -80,9 +85,9 @@ def inbox_page(project: ProjectReader, now: datetime, agent: str) -> Page:
     rows = [_item_row(item, agent, now, item.sender) for item in view.inbox[:ROWS_MAX]]
     table = data_table(f"Inbox of {agent}", ("Subject", "Kind", "From", "Age", "State"), rows) if rows else None
     words = f"The inbox of {agent} is empty. A message gets here with:"
-    shown = join(table, _more(view.inbox, f"parley inbox --agent {agent}")) if table else empty(
-        words, f"parley send {agent} 'Hello' --project {project.name}"
-    )  # fmt: skip
+    hello = f"parley send {agent} 'Hello' --project {project.name}"
+    more = _more(view.inbox, f"parley inbox --agent {agent} --project {project.name}")
+    shown = join(table, more) if table else empty(words, hello)
     return _agent_page(view, "inbox", shown)
 
 
@@ -92,7 +97,11 @@ def sent_page(project: ProjectReader, now: datetime, agent: str) -> Page:
     items = overview.outbox(project, agent)
     rows = [_item_row(item, agent, now, ", ".join(item.to)) for item in items[:ROWS_MAX]]
     table = data_table(f"Sent by {agent}", ("Subject", "Kind", "To", "Age", "State"), rows)
-    shown = join(table, _more(items, f"parley outbox --agent {agent}")) if rows else note("", "Nothing was sent yet.")
+    shown = (
+        join(table, _more(items, f"parley outbox --agent {agent} --project {project.name}"))
+        if rows
+        else note("", "Nothing was sent yet.")
+    )
     return _agent_page(view, "sent", shown)
 
 
@@ -151,8 +160,9 @@ def threads_page(project: ProjectReader, now: datetime) -> Page:
     rows = [_thread_row(thread, now) for thread in threads[:ROWS_MAX]]
     headings = ("Subject", "Between", "Messages", "Newest")
     words = "Nobody has written yet. A conversation begins with:"
-    shown = data_table("Conversations of the project", headings, rows) if rows else empty(words, "parley send")
-    return _page("Threads", "threads", shown, _more(threads, "parley thread --agent AGENT"))
+    hello = f"parley send AGENT 'Hello' --project {project.name}"
+    shown = data_table("Conversations of the project", headings, rows) if rows else empty(words, hello)
+    return _page("Threads", "threads", shown, _more(threads, f"parley thread --agent AGENT --project {project.name}"))
 
 
 def _thread_row(thread: ThreadSummary, now: datetime) -> Html:
@@ -174,7 +184,7 @@ def reviews_page(project: ProjectReader, now: datetime) -> Page:
     shown = (
         data_table("The newest code reviews", headings, rows)
         if rows
-        else empty(words, "parley send AGENT --type review_request")
+        else empty(words, _REVIEW_REQUEST.format(project.name))
     )
     return _page("Reviews", "reviews", shown)
 
@@ -210,7 +220,7 @@ def waiting_page(project: ProjectReader, now: datetime) -> Page:
     rows = [_owed_row(agent, answer, now) for agent, answer in owed[:ROWS_MAX]]
     headings = ("Asked", "Owes", "To", "Since", "Due")
     shown = data_table("Answers that are owed", headings, rows) if rows else note("", "Nobody owes an answer.")
-    return _page("Waiting", "waiting", shown, _more(owed, "parley outbox --waiting --all"))
+    return _page("Waiting", "waiting", shown, _more(owed, f"parley outbox --waiting --all --project {project.name}"))
 
 
 def _urgency(entry: tuple[str, OwedAnswer]) -> tuple[bool, str, str]:
@@ -237,7 +247,7 @@ def dead_letters_page(project: ProjectReader, now: datetime) -> Page:  # as ever
     rows = [_file_row(agent, file) for agent, file in files[:ROWS_MAX]]
     words = "No file was put aside. Files that are no messages, or cannot be finished, come here with the reason."
     shown = data_table("Files that were put aside", ("File", "Of", "Why"), rows) if rows else note("", words)
-    return _page("Dead letters", "dead-letters", shown, _more(files, "parley inbox --all"))
+    return _page("Dead letters", "dead-letters", shown, _more(files, f"parley inbox --all --project {project.name}"))
 
 
 def _file_row(agent: str, file: RefusedFile) -> Html:

@@ -72,7 +72,7 @@ def _nothing_waits() -> Html:
     return join(
         note("", h("b", "Nothing waits for you."), " A message is held when a policy leaves it to a person, for example"
              " when an agent would commit its person to something. The same list on the command line:"),
-        command("parley approval list"),
+        command("parley approvals list"),
     )  # fmt: skip
 
 

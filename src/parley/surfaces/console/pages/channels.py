@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from parley.surfaces.console.html import address, h, join
@@ -101,7 +102,7 @@ def _no_channels(visit: Visit) -> Html:
     if any(visit.query.get(name) for name in ("member", "status", "intent_id", "active_since")):
         return note("", "No channel matches.")
     words = "No channel yet. The first message that an agent sends creates one, for example:"
-    return empty(words, 'parley post bob "Is it done?" --as alice')
+    return empty(words, 'parley post bob "Is it done?" --agent alice')
 
 
 # ---------------------------------------------------------------- one channel
@@ -224,7 +225,8 @@ def _nothing(channel: Document, *, is_newest: bool) -> Html:
     if not is_newest:
         return note("", "No more messages are kept here.")
     words = "Nobody has spoken here that you may hear. What is said appears here at once, for example:"
-    line = f'parley post {channel["name"]} "Hello" --intent {channel["intent_id"]} --as {channel["created_by"]}'
+    name, intent, agent = (quote(channel[key]) for key in ("name", "intent_id", "created_by"))
+    line = f"parley post {name} 'Hello' --intent {intent} --agent {agent}"
     return h("div", empty(words, line), id="nothing")
 
 
