@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.slow, needs_browser]
 
 LONG = "We promise. " + "All of it, to the last word. " * 400 + "And ten seats more."
 CLICK = "document.querySelector('#decide button[value={}]').click()"
+WHY = "document.querySelector('#asleep').innerText"
 HAS = "document.body.innerText.includes({!r})"
 
 
@@ -47,6 +48,7 @@ async def test_a_person_decides_on_a_phone_without_script(server: LiveServer) ->
         assert await page.run(HAS.format("And ten seats more.")) is True
         assert await page.run("document.documentElement.scrollWidth") <= 390
         assert await page.run("document.querySelector('button[value=approve]').disabled") is False
+        assert await page.run(WHY) == ""
         await page.run("document.querySelector('#note').value = 'fine'")
         await page.run(CLICK.format("approve"))
         await page.until(HAS.format("Approved by ann"))
@@ -65,8 +67,14 @@ async def test_with_script_approve_sleeps_until_the_end_was_read_and_nothing_is_
         await page.go(address_of(server, link.path))
         await asyncio.sleep(0.6)  # longer than it takes to wake
         assert await page.run("document.querySelector('button[value=approve]').disabled") is True
+        # It says why, also to those who hear the page or point at the button.
+        assert await page.run(WHY) == "Scroll to the end of the message to approve it."
+        assert await page.run("document.querySelector('#asleep').role") == "status"
+        assert await page.run("document.querySelector('button[value=approve]').title") == await page.run(WHY)
         await page.run("document.querySelector('.message > div').scrollIntoView()")
         await page.until("!document.querySelector('button[value=approve]').disabled")
+        assert await page.run(WHY) == ""
+        assert await page.run("document.querySelector('button[value=approve]').title") == ""
         # No stream, no menu, and no address of the page in what it loads.
         assert await page.run("document.documentElement.dataset.live") is None
         loaded = await page.run("performance.getEntriesByType('resource').map((file) => new URL(file.name).pathname)")
@@ -159,6 +167,37 @@ async def test_another_port_can_neither_send_the_form_nor_frame_the_page(server:
     site.close()
 
     assert await link.status() == "pending"
+
+
+@with_server
+async def test_a_short_message_never_says_to_scroll(server: LiveServer) -> None:
+    link = await a_link(server)
+    keep = "new MutationObserver((changes) => { window.said = changes.length; })"
+
+    async with phone(server) as page:
+        await page.go(address_of(server, link.path))
+        await page.run(f"{keep}.observe(document.querySelector('#asleep'), {{childList: true}})")
+        await page.until("!document.querySelector('button[value=approve]').disabled")
+
+        assert await page.run("window.said ?? 0") == 0
+        assert await page.run("document.querySelector('#asleep').offsetHeight") == 0
+
+
+@with_server
+async def test_the_buttons_are_at_the_bottom_of_a_phone_with_nothing_below_them(server: LiveServer) -> None:
+    link = await a_link(server, LONG)
+
+    async with phone(server) as page:
+        for scheme in ("light", "dark"):
+            await page.prefer(scheme)
+            await page.go(address_of(server, link.path))
+            for place in (0, 400):
+                await page.run(f"scrollTo(0, {place})")
+                bottom = "document.querySelector('#decide').getBoundingClientRect().bottom"
+                assert await page.run(f"innerHeight - {bottom}") == 0, (scheme, place)
+            # Below the card is only the margin of the page.
+            await page.run("scrollTo(0, document.documentElement.scrollHeight)")
+            assert 0 <= await page.run(f"innerHeight - {bottom}") <= 20
 
 
 @with_server

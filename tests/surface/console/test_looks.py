@@ -152,6 +152,7 @@ async def test_the_end_of_a_message_under_the_buttons_has_not_been_read(server: 
         await page.run(f"scrollBy(0, {under})")
         await page.run("new Promise((done) => setTimeout(done, 800))")
         assert await page.run(asleep) is True
+        assert await page.run("document.querySelector('#asleep').innerText") != ""
 
         await page.run("scrollTo(0, document.documentElement.scrollHeight)")
         await page.until(f"!({asleep})")

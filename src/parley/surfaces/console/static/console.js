@@ -76,15 +76,29 @@ if (message && approve) {
   const end = document.createElement("div");
   end.style.height = "1px";
   message.append(end);
-  // What is below the bar with the buttons is not on the screen.
   const bar = find("#decide", HTMLElement);
-  const covered = bar && getComputedStyle(bar).position === "sticky" ? bar.offsetHeight + parseInt(getComputedStyle(bar).bottom, 10) : 0;
-  const watch = new IntersectionObserver((entries) => {
-    if (!entries.some((entry) => entry.isIntersecting)) return;
-    watch.disconnect();
-    setTimeout(() => { approve.disabled = false; document.documentElement.dataset.read = "yes"; }, 400);
-  }, { rootMargin: `0px 0px ${-covered}px 0px` });
-  watch.observe(end);
+  const why = find("#asleep", HTMLElement);
+  /** @param {string} words */
+  const explain = (words) => { approve.title = words; if (why) { why.textContent = words; why.classList.add("used"); } };
+  const wake = () => {
+    approve.disabled = false;
+    document.documentElement.dataset.read = "yes";
+    if (why?.textContent) explain("");
+  };
+  const watchEnd = () => {
+    // What is below the bar with the buttons is not on the screen.
+    const covered = bar && getComputedStyle(bar).position === "sticky" ? bar.offsetHeight + parseInt(getComputedStyle(bar).bottom, 10) : 0;
+    const watch = new IntersectionObserver((entries) => {
+      if (entries.some((entry) => entry.isIntersecting)) { watch.disconnect(); setTimeout(wake, 400); return; }
+      if (!why || why.textContent) return;
+      // A short message wakes it before anybody could read why it sleeps. The line makes the bar higher.
+      watch.disconnect();
+      explain("Scroll to the end of the message to approve it.");
+      watchEnd();
+    }, { rootMargin: `0px 0px ${-covered}px 0px` });
+    watch.observe(end);
+  };
+  watchEnd();
 }
 // A second click would only meet a refusal.
 find("#decide", HTMLFormElement)?.addEventListener("submit", (event) => {

@@ -287,6 +287,8 @@ def _form(visit: Visit, approval: Document, action: str | None) -> Html | None:
         h("label", "Note, for the log and for the agent", for_="note"),
         h("input", id="note", name="note", maxlength=2_000, value=form.get("note", ""), dir="auto", autocomplete="off"),
         h("p", also, class_="muted") if closes else None,
+        # The script says here why Approve sleeps; without it, Approve is awake.
+        h("p", id="asleep", role="status", class_="muted") if "approve" in decisions else None,
         h("div", buttons, class_="buttons"),
         answer,
         method="post", action=action, id="decide", class_="deciding",
