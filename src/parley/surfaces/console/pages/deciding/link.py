@@ -72,7 +72,7 @@ def _outcome_page(visit: Visit, approval: Document, problem: ApiRefused | None) 
     if approval["status"] == "pending":
         approval = {**approval, "status": "expired", "decided_by": "", "decided_at": approval["expires_at"]}
     content = join(
-        h("h1", "This message does not wait any more"),
+        h("h1", message.in_words(message.STATUSES, approval["status"])),
         message.problem_note(problem),
         # The remark of whoever decided is not for everybody whom a link may have been forwarded to.
         message.state_note(visit, {**approval, "note": ""}),

@@ -32,7 +32,7 @@ CAUSES = {
 STATUSES = {
     "approved": "Approved",
     "rejected": "Rejected",
-    "answered": "Answered by a person",
+    "answered": "Answered",
     "expired": "Expired",
     "closed": "Closed with its exchange",
 }
