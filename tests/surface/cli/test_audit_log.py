@@ -174,6 +174,10 @@ def test_at_80_columns_a_log_says_when_what_about_whom_and_how_it_ended(team: Te
         ({"action": "content_erased", "conversation_id": "c1"}, "conversation c1"),
         ({"action": "content_erased", "agent_id": "ann"}, "by ann"),
         ({"action": "audit_let_go", "through": 7}, "entries up to 7"),
+        ({"action": "approval_link_created", "approval": "appr_1", "user_id": "ann"}, "approval appr_1"),
+        ({"action": "login_link_created", "key": "key_1", "user_id": "ann"}, "sign-in of ann"),
+        ({"action": "login_link_created", "key": "key_1"}, "sign-in of key key_1"),
+        ({"action": "session_ended", "of_key": "key_2", "key": "key_1"}, "sign-in of key key_2"),
         ({"action": "agent_exchange", "sender": "ann"}, ""),
     ],
 )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def subject_of(document: Mapping[str, Any]) -> str:
-    """What an admin or operator changed; empty for entries of an exchange."""
+    """What an administrative entry is about; empty for entries of an exchange."""
     action, fact = document.get("action"), {name: str(value) for name, value in document.items()}.get
     if action == "policy_changed":
         return f"{fact('document') or 'all documents'}: now {fact('new')}"
@@ -21,6 +21,10 @@ def subject_of(document: Mapping[str, Any]) -> str:
     if action in ("suspended", "suspension_lifted"):
         kind = fact("what", "").replace("_", " ")
         return f"{kind} {fact('name', '').replace(PAIR_MARK, ' and ')}".strip()
+    if action == "approval_link_created":
+        return f"approval {fact('approval')}"
+    if action in ("login_link_created", "session_started", "session_ended"):
+        return f"sign-in of {fact('user_id') or 'key ' + fact('of_key', fact('key', ''))}"
     if "made_key" in document:
         whose = fact("user_id") or fact("agent_id")
         return f"{fact('kind', 'human')} key" + (f" of {whose}" if whose else "")

@@ -36,7 +36,7 @@ _NUMBER_MAX = 10**15 - 1
 _SIGNED_LATE_SECONDS = 60
 _KINDS = {"delivered": "ok", "held": "warn", "denied": "bad"}
 _OUTCOMES = ("delivered", "held", "denied", "resolved", "expired")
-_ACTIONS = (
+ACTIONS = (
     ("agent_exchange", "message"),
     ("agent_exchange_ended", "exchange ended"),
     ("agent_exchange_withdrawn", "request withdrawn"),
@@ -46,17 +46,22 @@ _ACTIONS = (
     ("suspended", "suspended"),
     ("suspension_lifted", "suspension lifted"),
     ("key_created", "key created"),
+    ("key_rotated", "key rotated"),
     ("key_revoked", "key revoked"),
     ("content_erased", "content erased"),
     ("approval_told", "notified about approval"),
     ("session_started", "signed in"),
     ("session_ended", "signed out"),
     ("login_link_created", "login link created"),
+    ("approval_link_created", "approval link created"),
+    ("identity_registered", "signing key registered"),
+    ("identity_rotated", "signing key replaced"),
+    ("audit_let_go", "old entries trimmed"),
 )
 _NAMES = ("outcome", "action", "side", "actor", "pair", "code", "exchange_id", "message_id")
 _FILTERS = (
     Filter("outcome", "Outcome", tuple([(word, word) for word in _OUTCOMES])),
-    Filter("action", "Action", _ACTIONS),
+    Filter("action", "Action", ACTIONS),
     Filter("side", "Side", hint="an agent, or @tenant"),
     Filter("actor", "Actor"),
     Filter("pair", "Two agents", hint="ann-bot,bob-bot"),
@@ -184,14 +189,15 @@ def _subject(facts: Document) -> Child:
     if facts.get("sender"):
         return [badge(facts["sender"]), h("span", facts["sender"], dir="auto"), h("span", " → ", class_="muted"),
                 h("span", facts.get("to") or "*", dir="auto")]  # fmt: skip
-    words = dict(_ACTIONS).get(facts["action"], str(facts["action"]).replace("_", " "))
+    words = dict(ACTIONS).get(facts["action"], str(facts["action"]).replace("_", " "))
     about = [str(facts[name]) for name in _ABOUT if facts.get(name)]
     by = h("span", f" by {short_id(facts['actor'])}", class_="muted", dir="auto", title=facts["actor"])
-    return [words, h("span", f" {short_id(about[0])}" if about else "", dir="auto"), by]
+    subject = h("span", f" {short_id(about[0])}", dir="auto", title=about[0]) if about else None
+    return [words, subject, by]
 
 
 # What an administrative entry is about, the most telling first.
-_ABOUT = ("document", "agent", "name", "agent_id", "user_id", "approval", "exchange_id", "conversation_id", "made_key")
+_ABOUT = ("document", "agent", "name", "approval", "agent_id", "user_id", "exchange_id", "conversation_id", "made_key")
 
 
 def _export(visit: Visit) -> Html:
@@ -247,11 +253,13 @@ def _facts(visit: Visit, entry: Document, facts: Document) -> Html:
         fact("Time", moment(entry["at"], visit.now)),
         fact("Side", h("span", f"{entry['side']}, entry {entry['seq']:,} of it", dir="auto")),
         fact("Actor", h("span", facts.get("actor", "-"), dir="auto")),
-        fact("Action", dict(_ACTIONS).get(facts.get("action", ""), facts.get("action", "trimmed"))),
+        fact("Action", dict(ACTIONS).get(facts.get("action", ""), facts.get("action", "trimmed"))),
         fact("Level", facts["classification"]) if facts.get("classification") else None,
         fact("Policies", h("code", facts["policy"])) if facts.get("policy") else None,
         fact("Exchange", h("a", exchange, href=address("exchanges", exchange))) if exchange else None,
         fact("Message", h("a", message, href=address("audit", message_id=message))) if message else None,
+        fact("Approval", h("code", facts["approval"])) if facts.get("approval") else None,
+        fact("Via", facts["via"]) if facts.get("via") else None,
     ]
     return h("dl", about, class_="facts")
 

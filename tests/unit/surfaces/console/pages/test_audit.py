@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from parley.surfaces.console.pages import audit, exchanges
 from parley.surfaces.console.visit import Document, Page, Visit
+from tests.docs.snippets import ROOT
 
 NOW = datetime(2026, 11, 18, 9, 30, tzinfo=UTC)
 AT = "2026-11-18T09:00:00+00:00"
@@ -126,6 +127,40 @@ def outline(html: str) -> list[tuple[str, tuple[str, ...]]]:
     reader = Outline()
     reader.feed(html)
     return reader.elements
+
+
+def test_the_filter_of_actions_has_every_action_of_the_log() -> None:
+    page = (ROOT / "docs" / "reference" / "audit-entry.md").read_text(encoding="utf-8")
+    table = page.partition("## Actions")[2].partition("## ")[0]
+    actions = [action for line in table.splitlines() for action in re.findall("`([a-z_]+)`", line.split(" | ")[0])]
+
+    assert sorted(dict(audit.ACTIONS)) == sorted(set(actions) - {"action"})
+
+
+def about(**facts: str) -> dict[str, Any]:
+    """The answers of an API whose entry has these facts."""
+    answers = audit_answers(PLAIN)
+    answers["audit"]["entries"][0]["document"] = {"actor": "ann", **facts}
+    return answers
+
+
+def test_an_entry_of_a_link_names_the_approval_that_it_is_for() -> None:
+    facts = {"action": "approval_link_created", "user_id": "ann", "approval": "appr_01M7H16BJG2G0T7VFEFHN4GRSJ"}
+    page = str(run(audit.list_page(ApiInMemory(about(**facts)))).content)
+
+    assert re.search(">approval link created<span [^>]*> …GRSJ</span><span [^>]*> by ann<", page)
+    assert f'title="{facts["approval"]}"' in page
+
+
+def test_the_page_of_a_decision_by_link_says_so() -> None:
+    facts = {"action": "approval_decided", "approval": "appr_1", "decision": "approved"}
+    by_link, signed_in = [
+        str(run(audit.detail_page(ApiInMemory(about(**facts, **via)), "x")).content) for via in ({"via": "link"}, {})
+    ]
+
+    assert "<dt>Via</dt><dd>link</dd>" in by_link
+    assert "<dt>Via</dt>" not in signed_in
+    assert "<dt>Approval</dt><dd><code>appr_1</code></dd>" in signed_in
 
 
 @cache
