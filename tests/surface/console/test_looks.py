@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.conformance.ocip.governed import admin_of, held, pair, person, tell
+from tests.rigs.approval_links import a_link
 from tests.rigs.browser import Page, a_browser, needs_browser
 from tests.rigs.http_client import Client
 from tests.rigs.team import LiveServer, with_server
@@ -79,6 +80,45 @@ async def test_a_printed_approval_is_complete_and_says_who_printed_it_where_and_
         times = "[...document.querySelectorAll('main time')].map((time) => getComputedStyle(time, '::after').content)"
         assert [time for time in await page.run(times) if not time.endswith(' UTC"')] == []
         assert (await page.pdf()).startswith(b"%PDF")
+
+
+@with_server
+async def test_a_long_message_is_printed_from_the_first_page_on(server: LiveServer) -> None:
+    alice, _ = await pair(server)
+    waiting = await held(alice, "bob", "We promise it, " + "word for word, " * 600 + "to the end.")
+    # What is higher than half a page and does not break leaves the page before it empty.
+    kept = """[...document.querySelectorAll('main *')].filter((element) =>
+        element.offsetHeight > 480 && getComputedStyle(element).breakInside !== 'auto').length"""
+
+    async with console(server, await person(server, "ann")) as page:
+        await page.go(f"{address_of(server)}/console/approvals/{waiting['approval']}")
+        await on_paper(page)
+
+        assert await page.run("document.querySelector('.message').offsetHeight") > 960
+        assert await page.run(kept) == 0
+
+
+@with_server
+async def test_a_printed_link_says_who_printed_it_and_until_when_it_works_but_not_its_secret(
+    server: LiveServer,
+) -> None:
+    link = await a_link(server)
+
+    async with a_browser(server.rig.path.parent / "profile") as page:
+        await page.open("about:blank")
+        await page.go(f"{address_of(server)}{link.path}")
+        assert await page.run(SHOWN.format(".print-head")) == 0
+        await on_paper(page)
+
+        head = await page.run("document.querySelector('.print-head').innerText")
+        assert f"127.0.0.1:{server.listener.port}/console/approvals/{link.approval}" in head
+        assert "Printed by ann at 2" in head
+        assert link.secret not in await page.run("document.documentElement.outerHTML")
+        before = "getComputedStyle(document.querySelector('main > p time'), '::before').content"
+        assert await page.run(before) == '"until "'
+        await link.visitor.send(link.path, await link.form())
+        await page.go(f"{address_of(server)}{link.path}")
+        assert "Printed by ann at 2" in await page.run("document.querySelector('.print-head').innerText")
 
 
 @with_server

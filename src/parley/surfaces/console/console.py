@@ -145,7 +145,12 @@ class Console:
         peer = self._api.client_of(request)
         opened = await self._api.links.open(secret, peer)
         visit = Visit(request, lambda operation: self._api.run_by_link(operation, secret), self._api.now(), peer)
-        return await (link.decide if request.method == "POST" else link.link_page)(visit, opened)
+        page = await (link.decide if request.method == "POST" else link.link_page)(visit, opened)
+        if page is None or page == link.ended_page():
+            return page
+        # On paper it has the address of the approval: that of the page is a secret.
+        place = f"{self._host(request)}{address('approvals', opened.approval_id)}"
+        return page._replace(content=join(print_head(place, opened.user_id, visit.now), page.content))
 
     # ------------------------------------------------------------ pages
 

@@ -59,7 +59,7 @@ async def _decision_page(visit: Visit, link: OpenLink, approval: Document, probl
     about = h(
         "p",
         "You decide as ", h("b", link.user_id, dir="auto"), ", by a link for you alone that opens nothing else (",
-        moment(ends_at, visit.now), ").",
+        h("span", moment(ends_at, visit.now), class_="ends"), ").",
         class_="muted",
     )  # fmt: skip
     content = join(about, message.decision_card(visit, approval, place, problem))
