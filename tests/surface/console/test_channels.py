@@ -7,7 +7,7 @@ from datetime import timedelta
 from parley.domain.times import stamp
 from parley.surfaces.console.routes import ROUTES
 from parley.surfaces.http.server import all_routes
-from tests.conformance.ocip.governed import MESSAGES, held, pair
+from tests.conformance.ocip.governed import MESSAGES, decide, held, pair, person
 from tests.rigs.team import CHANNEL, LiveServer, with_server
 from tests.rigs.visitor import Visitor, person_signed_in, signed_in, text_of
 
@@ -40,6 +40,24 @@ async def test_a_person_follows_its_agents_without_script(server: LiveServer) ->
     assert "Request answered" in text_of(message)
     # What was said to one agent is for nobody else's person.
     assert "Is it done?" not in text_of(foreign)
+
+
+@with_server
+async def test_the_list_says_in_words_what_was_decided(server: LiveServer) -> None:
+    alice, _ = await pair(server)
+    ann = await person(server, "ann")
+    visitor = await person_signed_in(server, "ann")
+    newest = []
+
+    for decision, note in (("reject", ""), ("reject", "Too early."), ("approve", "")):
+        waits = await held(alice, "bob", "We promise it.")
+        await decide(ann, waits, decision, note=note)
+        newest.append(text_of(await visitor.open("/console/channels")))
+
+    assert "system : approval decided: rejected 1" in newest[0]
+    assert "system : approval decided: rejected, Too early. 2" in newest[1]
+    assert "system : approval decided: approved" in newest[2]
+    assert not any("None" in page or "null" in page for page in newest)
 
 
 @with_server

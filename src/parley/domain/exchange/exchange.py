@@ -341,6 +341,10 @@ def escalation(exchange: Exchange, sender: str, summary: str) -> dict[str, Any]:
 _TELLING = ("summary", "text", "message", "question", "answer", "subject", "title", "content", "body")
 
 
+# People read a message as the JSON that it is, not as Python.
+_JSON_WORDS = {None: "null", True: "true", False: "false"}
+
+
 def summary_of(body: object) -> str:
     """A body in one line of at most 200 characters; what would break the line, or hide, is spelled out."""
     text = body if isinstance(body, str) else ""
@@ -363,6 +367,8 @@ def _brief(value: object) -> str:
         return "{…}" if value else "{}"
     if isinstance(value, list):
         return f"[{len(value)}]"
+    if value is None or isinstance(value, bool):
+        return _JSON_WORDS[value]
     return str(value)
 
 

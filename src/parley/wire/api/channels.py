@@ -315,12 +315,21 @@ def channel_of(stored: StoredChannel, tally: Tally) -> Channel:
 
 def summary_of_post(post: Post) -> MessageSummary:
     """A message in a list: its payload as one line, in which what would hide is spelled out."""
+    payload = msgspec.json.decode(post.payload)
+    notice = _notice_line(payload) if post.sender == SYSTEM else ""
     return fill_record(
         MessageSummary,
         post,
         message_type=post.pattern.value,
-        summary=made_visible(summary_of(msgspec.json.decode(post.payload))),
+        summary=made_visible(summary_of(notice or payload)),
     )
+
+
+def _notice_line(payload: Mapping) -> str:
+    """A notice of the server in words: `approval decided: rejected, too early`. Its ids are in the message."""
+    event = str(payload.get("event", "")).replace("_", " ")
+    details = [str(payload[name]) for name in ("status", "note", "reason") if payload.get(name)]
+    return f"{event}: {', '.join(details)}" if event and details else event
 
 
 def recent_channel_of(stored: StoredChannel, tally: Tally, last: Post | None, seat: str) -> RecentChannel:

@@ -204,6 +204,7 @@ def test_the_escalation_is_that_of_the_specification() -> None:
         ({"summary": "first", "text": "second"}, "first"),
         ({"text": "", "subject": "next"}, "next"),
         ({"text": 5, "list": [1, 2], "map": {"a": 1}, "none": {}}, "text: 5, list: [2], map: {…}, none: {}"),
+        ({"x": None, "y": True, "z": False, "n": 1}, "x: null, y: true, z: false, n: 1"),
         ("two\nlines\r\n", "two\\nlines\\r\\n"),
         ("a\u200bb\u202ec", "a\\u200bb\\u202ec"),
         ("tab\tand \x1b[31m", "tab\\tand \\x1b[31m"),
