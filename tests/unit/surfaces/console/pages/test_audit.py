@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parley.cli.audit.filters import ACTIONS as COMMAND_LINE_ACTIONS
 from parley.surfaces.console.pages import audit, exchanges
 from parley.surfaces.console.visit import Document, Page, Visit
 from tests.docs.snippets import ROOT
@@ -129,12 +130,13 @@ def outline(html: str) -> list[tuple[str, tuple[str, ...]]]:
     return reader.elements
 
 
-def test_the_filter_of_actions_has_every_action_of_the_log() -> None:
+def test_the_filters_of_actions_have_every_action_of_the_log() -> None:
     page = (ROOT / "docs" / "reference" / "audit-entry.md").read_text(encoding="utf-8")
     table = page.partition("## Actions")[2].partition("## ")[0]
     actions = [action for line in table.splitlines() for action in re.findall("`([a-z_]+)`", line.split(" | ")[0])]
 
     assert sorted(dict(audit.ACTIONS)) == sorted(set(actions) - {"action"})
+    assert sorted(COMMAND_LINE_ACTIONS) == sorted(dict(audit.ACTIONS))
 
 
 def about(**facts: str) -> dict[str, Any]:
