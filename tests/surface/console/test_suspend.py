@@ -36,6 +36,33 @@ async def test_an_agent_is_suspended_after_a_preview_and_lifted(server: LiveServ
 
 
 @with_server
+async def test_a_preview_says_what_it_lacks_and_whom_nobody_knows(server: LiveServer) -> None:
+    await pair(server)
+    visitor = await signed_in(server, KeyKind.ADMIN)
+
+    async def shown(query: str) -> str:
+        return text_of(await visitor.open(f"{PATH}{query}"))
+
+    first, nothing = await shown(""), await shown("?what=&name=alice")
+    unknown = [
+        await shown(f"?what={query}")
+        for query in ("agent&name=nobody", "pair&name=alice,nobody", "pair&name=none,nobody", "org_unit&name=mars")
+    ]
+    known = [
+        await shown(f"?what={query}")
+        for query in ("agent&name=alice", "pair&name=alice,bob", "org_unit&name=default", "tenant&name=")
+    ]
+
+    assert "What choose one An agent" in first
+    assert ("Choose what" in first, "Choose what to suspend." in nothing) == (False, True)
+    assert 'No agent "nobody" is registered.' in unknown[0]
+    assert 'No agent "nobody" is registered.' in unknown[1]
+    assert 'No agent "nobody" or "none" is registered.' in unknown[2]
+    assert 'No agent is in org unit "mars".' in unknown[3]
+    assert ["No agent" in page for page in known] == [False] * 4
+
+
+@with_server
 async def test_everything_is_suspended_only_by_typing_the_word(server: LiveServer) -> None:
     visitor = await signed_in(server, KeyKind.ADMIN)
     form = {"act": "suspend", "what": "tenant", "name": "", "reason": "incident", "hours": ""}

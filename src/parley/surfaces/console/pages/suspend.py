@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from parley.domain.agents.party import DEFAULT_ORG, PAIR_MARK
 from parley.surfaces.console.html import address, h, join
 from parley.surfaces.console.parts import Filter, data_table, empty, fact, filters, fresh, moment, note
 from parley.surfaces.console.visit import ApiRefused, Page, Redirect
@@ -19,6 +20,7 @@ _KINDS = {"agent": "An agent", "pair": "Two agents", "org_unit": "An org unit", 
 _EVERYTHING = "everything"
 _HOURS = (("", "until it is lifted"), ("1", "for 1 hour"), ("8", "for 8 hours"), ("24", "for 1 day"))
 _COUNTED_MAX = 1_000
+_IN_ADVANCE = " Check the name. A suspension of it counts as soon as there is one."
 
 
 async def list_page(visit: Visit, problem: str = "", status: int = 200) -> Page:
@@ -109,17 +111,34 @@ async def _choice(visit: Visit) -> Html:
     title = h("h2", "Suspend something", class_="title")
     choose = filters(
         visit, address("suspend"),
-        Filter("what", "What", tuple(_KINDS.items())),
+        Filter("what", "What", tuple(_KINDS.items()), unset="choose one"),
         Filter("name", "Name", hint="agent, org unit, or two agents: a,b"),
         words="Preview",
     )  # fmt: skip
     if not what:
-        return join(title, choose)
+        is_sent = "what" in visit.query
+        return join(title, choose, note("bad", "Choose what to suspend.", role="alert") if is_sent else None)
     try:
         preview = await visit.get("suspensions", "preview", what=what, name=name)
     except ApiRefused as refused:
         return join(title, choose, note("bad", refused.detail, role="alert"))
-    return join(title, choose, _preview(preview), _form(preview))
+    return join(title, choose, await _unknown(visit, preview), _preview(preview), _form(preview))
+
+
+async def _unknown(visit: Visit, preview: Document) -> Html | None:
+    """That nobody has the name, which may be misspelt. It can be suspended before it is registered."""
+    names = preview["name"].split(PAIR_MARK)
+    if preview["what"] == "tenant" or preview["agents"] >= len(names):
+        return None
+    if preview["what"] == "org_unit":
+        # Agents that nobody has placed are in it, registered or not.
+        if names == [DEFAULT_ORG]:
+            return None
+        return note("warn", h("b", f'No agent is in org unit "{names[0]}".', dir="auto"), _IN_ADVANCE)
+    agents: list[Document] = await visit.get("agents", names=",".join(names))
+    known = {agent["agent_id"] for agent in agents}
+    unknown = " or ".join([f'"{name}"' for name in names if name not in known])
+    return note("warn", h("b", f"No agent {unknown} is registered.", dir="auto"), _IN_ADVANCE) if unknown else None
 
 
 def _preview(preview: Document) -> Html:
