@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from parley.surfaces.console.html import Child
-    from parley.surfaces.console.visit import Document, Visit
+    from parley.surfaces.console.visit import ApiRefused, Document, Visit
 
 _HUES = 10
 # Ids are longer than this; names that people give are not cut.
@@ -143,6 +143,17 @@ def filters(visit: Visit, path: str, *fields: Filter, words: str = "Filter") -> 
         class_="filters", role="search",
     )  # fmt: skip
     return join(_filter_switch(is_set=is_set), form) if len(fields) > _FILTERS_SHOWN else form
+
+
+def filter_problem(visit: Visit, refused: ApiRefused, fields: Iterable[Filter]) -> Html:
+    """What is wrong with a filter: by its label, with what was typed."""
+    labels = {field.name: field.label for field in fields}
+    lines = [
+        h("div", h("b", labels[name]), " ", h("q", visit.query.get(name, ""), dir="auto"), f": {words}")
+        for name, words in refused.fields.items()
+        if name in labels
+    ]
+    return note("bad", lines or refused.detail, role="alert")
 
 
 def _filter_switch(*, is_set: bool) -> Html:

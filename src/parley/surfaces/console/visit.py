@@ -28,6 +28,8 @@ class ApiRefused(Exception):
         self.status = status
         self.code: str = problem.get("code", "")
         self.detail: str = problem.get("detail", "")
+        # What is wrong with each field, where that is the reason.
+        self.fields: dict[str, str] = {error["field"]: error["detail"] for error in problem.get("errors", ())}
 
 
 class Page(NamedTuple):

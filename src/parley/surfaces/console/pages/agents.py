@@ -13,6 +13,7 @@ from parley.surfaces.console.parts import (
     data_table,
     empty,
     fact,
+    filter_problem,
     filters,
     fresh,
     moment,
@@ -36,12 +37,23 @@ _STATUSES = (
     ("dead", "offline"),
     ("deregistered", "left"),
 )
+_FILTERS = (
+    Filter("status", "Status", _STATUSES),
+    Filter("role_id", "Role"),
+    Filter("capability", "Capability"),
+)
 
 
 async def list_page(visit: Visit) -> Page:
     """The registered agents, those that are there first."""
     fields = {name: visit.query.get(name) for name in ("status", "role_id", "capability")}
-    agents: list[Document] = await visit.get("agents", **fields)
+    head = join(h("h1", "Agents"), filters(visit, address("agents"), *_FILTERS))
+    try:
+        agents: list[Document] = await visit.get("agents", **fields)
+    except ApiRefused as refused:
+        if refused.status != 422:
+            raise
+        return Page("Agents", join(head, filter_problem(visit, refused, _FILTERS)), _MENU, status=422)
     agents.sort(key=lambda agent: (not agent["online"], agent["status"] == "deregistered", agent["agent_id"]))
     rows = [_agent_row(visit, agent) for agent in agents[:_ROWS_MAX]]
     online = sum([agent["online"] for agent in agents])
@@ -50,17 +62,7 @@ async def list_page(visit: Visit) -> Page:
     cut = (
         note("", f"The first {_ROWS_MAX} are shown. Filter by role or capability.") if len(agents) > _ROWS_MAX else None
     )
-    content = join(
-        h("h1", "Agents"),
-        filters(
-            visit,
-            address("agents"),
-            Filter("status", "Status", _STATUSES),
-            Filter("role_id", "Role"),
-            Filter("capability", "Capability"),
-        ),
-        fresh("agents", data_table(caption, headings, rows) if rows else _no_agents(), cut),
-    )
+    content = join(head, fresh("agents", data_table(caption, headings, rows) if rows else _no_agents(), cut))
     return Page("Agents", content, _MENU, topics="agents", every=10)
 
 

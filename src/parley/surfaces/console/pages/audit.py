@@ -14,6 +14,7 @@ from parley.surfaces.console.parts import (
     command,
     data_table,
     fact,
+    filter_problem,
     filters,
     fresh,
     moment,
@@ -86,7 +87,7 @@ async def list_page(visit: Visit) -> Page:
     except ApiRefused as refused:
         if refused.status != 422:
             raise
-        problem = note("bad", refused.detail, role="alert")
+        problem = filter_problem(visit, refused, _FILTERS)
     content = join(
         h("h1", "Audit log"),
         fresh("audit-state", _state(visit, state), _tiles(counts)),

@@ -12,6 +12,7 @@ from parley.surfaces.console.parts import (
     data_table,
     empty,
     fact,
+    filter_problem,
     filters,
     fresh,
     moment,
@@ -20,6 +21,7 @@ from parley.surfaces.console.parts import (
     presence,
     tag,
 )  # fmt: skip
+from parley.surfaces.console.periods import HINT, as_time
 from parley.surfaces.console.seats import find_seat, seat_filter
 from parley.surfaces.console.timeline import json_text, log, message_row, receiver_of
 from parley.surfaces.console.visit import ApiRefused, Page
@@ -33,7 +35,12 @@ PAGE = 50
 MESSAGES = 100
 _ASKS = 10
 _MEMBERS = 24
-_STATUSES = (("open", "open"), ("closed", "closed"))
+_FILTERS = (
+    Filter("member", "Member", hint="agent"),
+    Filter("status", "Status", (("open", "open"), ("closed", "closed"))),
+    Filter("intent_id", "Intent", hint="intent_…"),
+    Filter("active_since", "Active since", hint=HINT),
+)
 
 
 # ---------------------------------------------------------------- all channels
@@ -41,32 +48,27 @@ _STATUSES = (("open", "open"), ("closed", "closed"))
 
 async def list_page(visit: Visit) -> Page:
     """The channels that the reader may see, the last active first."""
-    channels = await _recent(visit)
+    fields = (*_FILTERS, *seat_filter(visit))
+    head = join(h("h1", "Channels"), filters(visit, address("channels"), *fields))
+    try:
+        channels = await _recent(visit)
+    except ApiRefused as refused:
+        if refused.status != 422:
+            raise
+        return Page("Channels", join(head, filter_problem(visit, refused, fields)), _MENU, status=422)
     rows = [_channel_row(visit, channel) for channel in channels]
     table = data_table("Channels", ("Channel", "Newest message", "Messages", "Active"), rows)
     more = next_page(_next_path(visit, channels[-1]), "Less active channels") if len(channels) == PAGE else None
-    content = join(
-        h("h1", "Channels"),
-        filters(
-            visit,
-            address("channels"),
-            Filter("member", "Member", hint="agent"),
-            Filter("status", "Status", _STATUSES),
-            Filter("intent_id", "Intent", hint="intent_…"),
-            Filter("active_since", "Active since", hint="2026-03-13"),
-            *seat_filter(visit),
-        ),
-        fresh("channels", table if rows else _no_channels(visit), more),
-    )
+    content = join(head, fresh("channels", table if rows else _no_channels(visit), more))
     return Page("Channels", content, _MENU, every=5)
 
 
 async def _recent(visit: Visit) -> list[Document]:
     """A page of channels: for a person those of all their agents, or of the one that was chosen."""
-    names = ("member", "status", "intent_id", "active_since", "before", "seat")
-    channels: list[Document] = await visit.get(
-        "channels", **{name: visit.query.get(name) for name in names}, limit=PAGE
-    )
+    names = ("member", "status", "intent_id", "before", "seat")
+    active_since = as_time(visit.query.get("active_since", ""), visit.now)
+    fields = {name: visit.query.get(name) for name in names}
+    channels: list[Document] = await visit.get("channels", **fields, active_since=active_since, limit=PAGE)
     return channels
 
 

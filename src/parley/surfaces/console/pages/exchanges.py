@@ -12,6 +12,7 @@ from parley.surfaces.console.parts import (
     data_table,
     empty,
     fact,
+    filter_problem,
     filters,
     fresh,
     moment,
@@ -84,7 +85,7 @@ async def list_page(visit: Visit) -> Page:
     except ApiRefused as refused:
         if refused.status != 422:
             raise
-        problem = note("bad", refused.detail, role="alert")
+        problem = filter_problem(visit, refused, _FILTERS)
     content = join(
         h("h1", "Exchanges"),
         filters(visit, address("exchanges"), *_FILTERS),

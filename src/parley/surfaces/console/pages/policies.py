@@ -7,15 +7,30 @@ from typing import TYPE_CHECKING
 
 from parley.surfaces.console.html import address, h, join
 from parley.surfaces.console.menu import GOVERNS
-from parley.surfaces.console.parts import Filter, data_table, empty, fact, filters, moment, note, short_id, tabs
+from parley.surfaces.console.parts import (
+    Filter,
+    data_table,
+    empty,
+    fact,
+    filter_problem,
+    filters,
+    moment,
+    note,
+    short_id,
+    tabs,
+)
+from parley.surfaces.console.periods import as_time
 from parley.surfaces.console.visit import ApiRefused, Page
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from parley.surfaces.console.html import Html
     from parley.surfaces.console.visit import Document, Visit
 
 MENU = "policies"
 _HISTORY_ROWS = 50
+VERSION_HINT = "day, 7d or version"
 _DAY_LENGTH = len("2026-03-13")
 
 
@@ -25,17 +40,16 @@ _DAY_LENGTH = len("2026-03-13")
 async def list_page(visit: Visit) -> Page:
     """The documents in force, those of an agent, and the versions."""
     at, agent = visit.query.get("at", "").strip(), visit.query.get("agent", "").strip()
-    form = filters(
-        visit, address("policies"),
-        Filter("at", "As of", hint="day, time or version"), Filter("agent", "In force for", hint="agent"),
-    )  # fmt: skip
+    fields = (Filter("at", "As of", hint=VERSION_HINT), Filter("agent", "In force for", hint="agent"))
+    form = filters(visit, address("policies"), *fields)
     try:
-        policies = await visit.get("policies", at=moment_of(at))
-        effective = await visit.get("policies", "effective", agent=agent, at=moment_of(at)) if agent else None
+        then = moment_of(at, visit.now)
+        policies = await visit.get("policies", at=then)
+        effective = await visit.get("policies", "effective", agent=agent, at=then) if agent else None
     except ApiRefused as refused:
         if refused.status not in (404, 422):
             raise
-        shown = note("bad", refused.detail, role="alert")
+        shown = filter_problem(visit, refused, fields)
         return Page("Policies", join(h("h1", "Policies"), views(visit, "policies"), form, shown), MENU, refused.status)
     content = join(
         h("h1", "Policies"),
@@ -66,10 +80,10 @@ def views(visit: Visit, here: str) -> Html | None:
     )
 
 
-def moment_of(text: str) -> str:
-    """A day as its end, so that what changed on it counts; a time or a version as it is."""
+def moment_of(text: str, now: datetime) -> str:
+    """A day as its end, so that what changed on it counts; how long ago as a time; a time or a version as it is."""
     is_day = len(text) == _DAY_LENGTH and text.count("-") == 2
-    return f"{text}T23:59:59.999999Z" if is_day else text
+    return f"{text}T23:59:59.999999Z" if is_day else as_time(text, now)
 
 
 def _version(visit: Visit, policies: Document, *, is_now: bool) -> Html:
@@ -155,21 +169,25 @@ def value_text(value: object) -> str:
 async def detail_page(visit: Visit, scope: str, name: str) -> Page:
     """The text of a document, now or then."""
     at = visit.query.get("at", "").strip()
-    policies = await visit.get("policies", at=moment_of(at), texts="true")
     document = f"{scope}/{name}"
+    as_of = Filter("at", "As of", hint=VERSION_HINT)
+    head = join(
+        h("p", h("a", "Policies", href=address("policies", at=at)), class_="crumb"),
+        h("h1", document, dir="auto"),
+        filters(visit, address("policies", scope, name), as_of),
+    )
+    try:
+        policies = await visit.get("policies", at=moment_of(at, visit.now), texts="true")
+    except ApiRefused as refused:
+        if refused.status not in (404, 422):
+            raise
+        return Page(f"Policy {document}", join(head, filter_problem(visit, refused, [as_of])), MENU, refused.status)
     by_name = {(policy["scope"], policy["name"]): policy for policy in policies["policies"]}
     policy = by_name.get((scope, name))
-    form = filters(visit, address("policies", scope, name), Filter("at", "As of", hint="day, time or version"))
     text = (
         h("pre", h("code", policy["text"]), dir="auto")
         if policy
         else note("warn", h("b", document, dir="auto"), " was not in force." if at else " is not in force.")
     )
-    content = join(
-        h("p", h("a", "Policies", href=address("policies", at=at)), class_="crumb"),
-        h("h1", document, dir="auto"),
-        form,
-        _version(visit, policies, is_now=not at),
-        text,
-    )
+    content = join(head, _version(visit, policies, is_now=not at), text)
     return Page(f"Policy {document}", content, MENU, 200 if policy else 404)

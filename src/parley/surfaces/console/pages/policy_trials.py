@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.surfaces.console.html import address, h, join
-from parley.surfaces.console.pages.policies import MENU, moment_of, value_text, views
-from parley.surfaces.console.parts import Filter, data_table, fact, filters, note, tag
+from parley.surfaces.console.pages.policies import MENU, VERSION_HINT, moment_of, value_text, views
+from parley.surfaces.console.parts import Filter, data_table, fact, filter_problem, filters, note, tag
 from parley.surfaces.console.visit import ApiRefused, Page
 
 if TYPE_CHECKING:
@@ -28,17 +28,15 @@ _PURPOSES = (
 async def diff_page(visit: Visit) -> Page:
     """What differs between two versions: in the documents, and in what is in force for whom."""
     old, new = visit.query.get("from", "").strip(), visit.query.get("to", "").strip()
-    form = filters(
-        visit, address("policies", "diff"),
-        Filter("from", "From", hint="day, time or version"), Filter("to", "To", hint="now"), words="Compare",
-    )  # fmt: skip
+    fields = (Filter("from", "From", hint=VERSION_HINT), Filter("to", "To", hint="now"))
+    form = filters(visit, address("policies", "diff"), *fields, words="Compare")
     try:
-        shown = await _differences(visit, moment_of(old), moment_of(new)) if old else None
+        shown = await _differences(visit, moment_of(old, visit.now), moment_of(new, visit.now)) if old else None
         status = 200
     except ApiRefused as refused:
         if refused.status not in (404, 422):
             raise
-        shown, status = note("bad", refused.detail, role="alert"), refused.status
+        shown, status = filter_problem(visit, refused, fields), refused.status
     content = join(h("h1", "Difference of policies"), views(visit, "diff"), form, shown)
     return Page("Difference of policies", content, MENU, status)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from datetime import date, timedelta
 from math import log
 from typing import TYPE_CHECKING
 
 from parley.surfaces.console.html import address, h, join
 from parley.surfaces.console.pages.traffic_drawing import drawing
-from parley.surfaces.console.parts import Filter, badge, data_table, empty, filters, moment, note, tag
+from parley.surfaces.console.parts import Filter, badge, data_table, empty, filter_problem, filters, moment, note, tag
+from parley.surfaces.console.periods import HINT, as_time
 from parley.surfaces.console.visit import ApiRefused, Page
 
 if TYPE_CHECKING:
@@ -21,8 +20,11 @@ _MENU = "traffic"
 NAMES_MAX = 12
 _ROWS_MAX = 200
 _TINTS = 5
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
-_GROUPINGS = (("user", "people"), ("org_unit", "org units"))
+_FILTERS = (
+    Filter("since", "Since (UTC)", hint=HINT),
+    Filter("until", "Until (UTC)", hint=HINT),
+    Filter("by", "Between", (("user", "people"), ("org_unit", "org units")), unset="agents"),
+)
 _NOBODY = {"agent": "nobody", "user": "no person", "org_unit": "no org unit"}
 EVERYONE = "everyone in a channel"
 _HOURS = "Messages that channels no longer keep are counted by the hour: at the ends of the period, by whole hours."
@@ -30,35 +32,20 @@ _HOURS = "Messages that channels no longer keep are counted by the hour: at the 
 
 async def list_page(visit: Visit) -> Page:
     """The traffic of a period, or what is wrong with the period that was asked for."""
-    form = filters(
-        visit, address("traffic"),
-        Filter("since", "Since (UTC)", hint="2026-11-16"),
-        Filter("until", "Until (UTC)", hint="end of this day"),
-        Filter("by", "Between", _GROUPINGS, unset="agents"),
-    )  # fmt: skip
+    form = filters(visit, address("traffic"), *_FILTERS)
     try:
         traffic: Document = await visit.get(
             "traffic",
-            since=_moment_of(visit.query.get("since", "")),
-            until=_moment_of(visit.query.get("until", ""), days=1),
+            since=as_time(visit.query.get("since", ""), visit.now),
+            until=as_time(visit.query.get("until", ""), visit.now, ends=True),
             by=visit.query.get("by"),
         )
     except ApiRefused as refused:
         if refused.status != 422:
             raise
-        content = join(h("h1", "Traffic"), form, note("bad", refused.detail, role="alert"))
+        content = join(h("h1", "Traffic"), form, filter_problem(visit, refused, _FILTERS))
         return Page("Traffic", content, _MENU, status=422)
     return Page("Traffic", join(h("h1", "Traffic"), form, _period(visit, traffic), _content(visit, traffic)), _MENU)
-
-
-def _moment_of(text: str, days: int = 0) -> str:
-    """A day as its first moment, or as the end of it; everything else is for the API to read."""
-    if not _DAY.fullmatch(text):
-        return text
-    try:
-        return f"{date.fromisoformat(text) + timedelta(days=days)}T00:00:00Z"
-    except (ValueError, OverflowError):
-        return text
 
 
 def _period(visit: Visit, traffic: Document) -> Html:
