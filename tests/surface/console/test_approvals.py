@@ -192,3 +192,21 @@ async def test_a_commitment_in_mixed_letters_is_marked_as_both(server: LiveServe
     page = await (await person_signed_in(server)).open(f"/console/approvals/{waits['approval']}")
 
     assert '<mark class="detected confusable" title="agree; Cyrillic, Latin">\u0430gree</mark>' in page.body.decode()
+
+
+@with_server
+async def test_a_text_with_more_commitment_words_than_are_marked_says_so(server: LiveServer) -> None:
+    alice, _ = await pair(server)
+    visitor = await person_signed_in(server, "ann")
+    pages = []
+
+    for count in (49, 63):
+        waits = await held(alice, "bob", "We promise. " * count)
+        pages.append(await visitor.open(f"/console/approvals/{waits['approval']}"))
+
+    said = "Only 50 commitment words of a text are marked. There may be more"
+    assert [said in text_of(page) for page in pages] == [False, True]
+    assert [page.body.decode().count('<mark class="detected"') for page in pages] == [49, 50]
+    # Below the message.
+    html = pages[1].body.decode()
+    assert html.index("We <mark") < html.index("Only 50 commitment") < html.index("As JSON, to the letter")

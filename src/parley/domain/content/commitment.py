@@ -146,7 +146,7 @@ class KeywordPlace(NamedTuple):
 
 
 # At most so many places are shown of one text.
-_PLACES_MAX = 50
+PLACES_MAX = 50
 _GAPS = re.compile(r"[\s,;:!?\"]+")
 
 
@@ -154,7 +154,7 @@ def places_of(text: str, keywords: Iterable[str]) -> list[KeywordPlace]:
     """Where these words are in a text, in order. A word that only several texts together hold has no place in one."""
     places: list[KeywordPlace] = []
     for keyword in keywords:
-        places += _places_of_word(text, keyword, _PLACES_MAX - len(places))
+        places += _places_of_word(text, keyword, PLACES_MAX - len(places))
     return sorted(places)
 
 

@@ -9,6 +9,7 @@ import json
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from parley.domain.content.commitment import PLACES_MAX
 from parley.surfaces.console.html import Html, h, join, text
 from parley.surfaces.console.parts import badge, command, fact, moment, note, tag
 from parley.surfaces.console.visit import ApiRefused
@@ -167,6 +168,7 @@ def _content(approval: Document) -> Html:
             h("table", rows, class_="content"),
             class_="message", aria_label="The message",
         ),
+        _unmarked(places),
         h("details", h("summary", "As JSON, to the letter"), h("pre", raw, dir="auto"),
           [h("h3", "Metadata"), h("pre", metadata, dir="auto")] if metadata else None),
     )  # fmt: skip
@@ -207,6 +209,15 @@ def _places(approval: Document) -> dict[str, list[Document]]:
         for place in approval[kind]:
             places.setdefault(place["where"], []).append({**place, "mark": kind})
     return places
+
+
+def _unmarked(places: dict[str, list[Document]]) -> Html | None:
+    """That not every commitment word of a long text is marked: what is not looks harmless."""
+    counts = [sum(place["mark"] == "detected" for place in marks) for marks in places.values()]
+    if max(counts, default=0) < PLACES_MAX:
+        return None
+    lead = h("b", f"Only {PLACES_MAX} commitment words of a text are marked.")
+    return note("warn", lead, " There may be more: read all of it.")
 
 
 def _marked(content: str, places: list[Document]) -> Html:
