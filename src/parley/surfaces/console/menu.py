@@ -76,7 +76,8 @@ MENU: Groups = (
         ),
     ),
 )  # fmt: skip
-_KEYS = (
+Keys = tuple[tuple[str, str], ...]
+KEYS: Keys = (
     ("j k", "next and previous row"),
     ("y n e", "go to Approve, Reject, Answer; Enter decides"),
     ("u", "back to the list"),
@@ -93,10 +94,10 @@ def menu(who: Document, here: str, waiting: int, groups: Groups = MENU) -> Html:
     return join(*[_group(name, shown, here, waiting) for name, entries in groups if (shown := _for(who, entries))])
 
 
-def keys(who: Document, groups: Groups = MENU) -> list[tuple[str, str]]:
-    """Every key, and what it does."""
+def keys(who: Document, groups: Groups = MENU, acts: Keys = KEYS) -> list[tuple[str, str]]:
+    """Every key, and what it does; `acts`: those that do not open a page."""
     pages = [(f"g {entry.key}", entry.name) for _, entries in groups for entry in _for(who, entries)]
-    return [*_KEYS, *pages]
+    return [*acts, *pages]
 
 
 def _for(who: Document, entries: tuple[MenuEntry, ...]) -> list[MenuEntry]:

@@ -18,7 +18,7 @@ from parley.surfaces.console.files import static_response
 from parley.surfaces.console.frame import bare, frame_page
 from parley.surfaces.console.html import address, h, join
 from parley.surfaces.console.live import OpenStreams
-from parley.surfaces.console.menu import MenuEntry, keys, menu
+from parley.surfaces.console.menu import KEYS, MenuEntry, keys, menu
 from parley.surfaces.console.parts import command, note
 from parley.surfaces.console.visit import Page, fields_of, steps_of
 from parley.surfaces.entrance.refusals import status_of
@@ -55,6 +55,8 @@ _MENU = (
         ),
     ),
 )
+# These pages have no form, no filter and no list of several pages.
+_KEYS = (*[key for key in KEYS if key[0] not in ("y n e", "/", "[ ]")], ("[", "previous page"))
 # Who reads: the menu asks nothing of it.
 _WHO = {"kind": "reader", "tenant_id": ""}
 _PAGES: tuple[tuple[tuple[str, ...], Show], ...] = (
@@ -156,7 +158,7 @@ class MailboxConsole:
             stream = ChangeStream(self._project, self._streams)
             return Response(200, content_type=b"text/event-stream", headers=sign_in.HEADERS, stream=stream)
         page = self._page(steps)
-        shortcuts = keys(_WHO, _MENU)
+        shortcuts = keys(_WHO, _MENU, _KEYS)
         reader = h(
             "span", h("b", self._project.name, dir="auto"), h("span", " read-only", class_="muted"), class_="who"
         )
@@ -194,7 +196,9 @@ def _link_page(refusal: str = "") -> Html:
     )  # fmt: skip
     words = h("p", "Open the link that this command printed. It works once, and needs JavaScript.")
     shown = note("bad", refusal, role="alert") if refusal else None
-    return bare("Mailboxes", h("h1", "Mailboxes"), shown, words, command("parley console"), form)
+    # Who has not signed in is not told the name.
+    line = command("parley console --project NAME")
+    return bare("Mailboxes", h("h1", "Mailboxes"), shown, words, line, form)
 
 
 def _refused(error: ParleyError) -> Page:

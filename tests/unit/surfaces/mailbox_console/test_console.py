@@ -194,3 +194,23 @@ def test_no_name_of_a_file_hides_the_others_and_every_link_leads_to_its_file(hom
     assert len(links) == 3
     for link in links:
         assert "no message" in browser.text(link)
+
+
+def test_the_list_of_keys_has_only_those_that_do_something(home: Path) -> None:
+    browser = Browser(home)
+    table = browser.text("agents").partition("<dialog")[2]
+    pages = [browser.text(path) for path in PAGES]
+
+    shown = re.findall("<kbd>([^<]+)</kbd>", table)
+    assert shown == ["j k", "u", ".", "t", "?", "[", "g e", "g c", "g r", "g w", "g d"]
+    # What the other keys of the script would go to.
+    assert not any(part in page for page in pages for part in ('id="decide"', 'class="filters"', 'rel="next"'))
+
+
+def test_a_link_that_was_used_names_the_command_that_prints_another(home: Path) -> None:
+    browser = Browser(home)
+    browser.follow_link("link")
+
+    for answer in (browser.follow_link("link"), browser.open("/console/login")):
+        assert "<code>parley console --project NAME</code>" in answer.body.decode()
+        assert "demo" not in answer.body.decode()
