@@ -140,6 +140,8 @@ def test_a_signal_ends_it_while_people_look_at_it(tmp_path: Path, number: signal
     with home.demo() as process:
         links = links_of(lines_until(process, "Stop with Ctrl-C"))
         assert "Acme" in Browser(links["ann"]).open("/console/approvals")
+        servers = Browser(links["admin"]).open("/console/servers")
+        assert (">demo<" in servers, ":8420" in servers) == (True, False)
         process.send_signal(number)
         assert "The demo has ended" in lines_until(process, "The demo has ended")[-1]
         home.check_nothing_is_left(process)

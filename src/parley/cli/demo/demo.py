@@ -175,7 +175,8 @@ async def _serve(folder: str) -> AsyncIterator[DemoServer]:
     from parley.surfaces.console.loading import load_console
     from parley.surfaces.http import server
 
-    settings = all_settings.load({}, {"HOME": folder})
+    # By itself it would have the name of the port that it would listen on without being told.
+    settings = all_settings.load({"node": "demo"}, {"HOME": folder})
     names = ",".join([_host_of(name) for name in (*[person.name for person in PEOPLE], _ADMIN)])
     reach = server.Reach(server.names_of(_HOST, names, behind_proxy=False))
     async with wiring.open_team(settings, os.path.join(folder, "data"), durable=False) as opened:
