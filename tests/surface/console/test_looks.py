@@ -159,6 +159,30 @@ async def test_on_a_phone_no_page_and_no_table_is_wider_than_the_screen(server: 
 
 
 @with_server
+async def test_a_matrix_that_is_wider_than_the_screen_says_that_it_scrolls(server: LiveServer) -> None:
+    alice, _ = await pair(server)
+    await tell(alice, "bob")
+    hint = SHOWN.format(".sideways")
+
+    async with console(server, await admin_of(server)) as page:
+        shown = {}
+        for receivers in (1, 7):
+            for number in range(receivers - 1):
+                await tell(alice, f"{LONG_NAME[:12]}-{number}")
+            for width in (PHONE_WIDTH, 1_920):
+                await page.resize(width, 844)
+                await page.go(f"{address_of(server)}/console/traffic")
+                await page.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+                shown[receivers, width] = await page.run(hint)
+        await page.resize(PHONE_WIDTH, 844)
+        await page.until(f"{hint} === 1")
+        await on_paper(page)
+
+        assert shown == {(1, 390): 0, (1, 1_920): 0, (7, 390): 1, (7, 1_920): 1}
+        assert await page.run(hint) == 0
+
+
+@with_server
 async def test_filters_wait_behind_a_switch_on_a_phone_and_are_open_when_one_is_set(server: LiveServer) -> None:
     await pair(server)
 

@@ -104,8 +104,10 @@ def _matrix(pairs: list[Document], names: list[str], *, is_person: bool) -> Html
     ]  # fmt: skip
     headings: list[Child] = [h("span", "From, to", class_="sr")]
     headings += [_name(receiver, is_person=is_person) for receiver in receivers]
-    return h("div", data_table("Who talked to whom: senders in rows, receivers in columns", headings, rows),
-             class_="matrix")  # fmt: skip
+    table = data_table("Who talked to whom: senders in rows, receivers in columns", headings, rows)
+    # The script shows it while not all columns are in sight.
+    hint = h("p", "Scroll sideways to see every column.", class_="muted sideways", hidden=True)
+    return h("div", hint, table, class_="matrix")
 
 
 def _name(name: str, *, is_person: bool) -> Html:

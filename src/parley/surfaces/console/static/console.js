@@ -67,6 +67,12 @@ addEventListener("afterprint", () => { for (const part of unfolded) part.open = 
 // On a phone the menu is a bar that scrolls: the page that is open is in sight.
 find("nav [aria-current]", HTMLElement)?.scrollIntoView({ block: "nearest", inline: "center" });
 
+// ---------------------------------------------------------------- wide tables
+for (const hint of document.querySelectorAll(".sideways")) {
+  const box = hint.nextElementSibling;
+  if (box && hint instanceof HTMLElement) new ResizeObserver(() => { hint.hidden = box.scrollWidth <= box.clientWidth; }).observe(box);
+}
+
 // ---------------------------------------------------------------- deciding
 // Approve sleeps until the end of the message has been on the screen: nobody approves the beginning only.
 const message = document.querySelector(".message");
