@@ -186,6 +186,7 @@ async def test_a_short_message_never_says_to_scroll(server: LiveServer) -> None:
 @with_server
 async def test_the_buttons_are_at_the_bottom_of_a_phone_with_nothing_below_them(server: LiveServer) -> None:
     link = await a_link(server, LONG)
+    bottom = "document.querySelector('#decide').getBoundingClientRect().bottom"
 
     async with phone(server) as page:
         for scheme in ("light", "dark"):
@@ -193,7 +194,6 @@ async def test_the_buttons_are_at_the_bottom_of_a_phone_with_nothing_below_them(
             await page.go(address_of(server, link.path))
             for place in (0, 400):
                 await page.run(f"scrollTo(0, {place})")
-                bottom = "document.querySelector('#decide').getBoundingClientRect().bottom"
                 assert await page.run(f"innerHeight - {bottom}") == 0, (scheme, place)
             # Below the card is only the margin of the page.
             await page.run("scrollTo(0, document.documentElement.scrollHeight)")
