@@ -29,7 +29,7 @@ class TeamTrafficContract(TeamStoreContract):
             a_post("msg_3", recipients=("bob", "carol")),
             a_post("msg_4"),
             a_request("msg_5", channel_id="chan_2"),
-            a_post("msg_6", to="queue:work", recipients=()),
+            a_post("msg_6", to="any:work", recipients=()),
             a_request("msg_2", created_at=LATER),
         )
         quiet = (a_post("msg_7", sender=SYSTEM), a_post("msg_8", recipients=(), state=PostState.PENDING))
@@ -43,7 +43,7 @@ class TeamTrafficContract(TeamStoreContract):
             TrafficGroup("delivered", "chan_1", "alice", "", ("bob", "carol"), 1, AT, 0, head),
             TrafficGroup("delivered", "chan_1", "alice", "", None, 1, AT, 0, head),
             TrafficGroup("delivered", "chan_2", "alice", "", ("bob",), 1, AT, 0, head),
-            TrafficGroup("delivered", "chan_1", "alice", "queue:work", (), 1, AT, 0, head),
+            TrafficGroup("delivered", "chan_1", "alice", "any:work", (), 1, AT, 0, head),
         }
         first = await store.count_traffic(T1, TrafficQuery(head - 8, head - 7, "", END))
         late = await store.count_traffic(T1, TrafficQuery(0, head, LATER, END))
