@@ -217,8 +217,9 @@ async def test_axe_finds_nothing_in_any_state_of_the_page(server: LiveServer) ->
     async with a_browser(server.rig.path.parent / "profile") as page:
         await page.open("about:blank", bypass_policy=True)
         await look(page, "waits", link.path)
+        form = await link.form()
         await put_policy(server, "enabled: true\nmax_rounds: 2")
-        await link.visitor.send(link.path, await link.form())
+        await link.visitor.send(link.path, form)
         await look(page, "changed", link.path)
         fresh = (await link.ann.post(f"/approvals/{link.approval}/link")).json["path"]
         approval = (await link.ann.get(f"/approvals/{link.approval}")).json
