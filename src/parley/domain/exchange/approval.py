@@ -211,6 +211,11 @@ def handed_over(approval: Approval, user: str) -> Approval:
     return replace(approval, user=user, told_at="", reminded_at="", mail_again="")
 
 
+def is_outdated(approval: Approval, label: str) -> bool:
+    """Whether the message was held under other policies than those with this label: it has to be looked at again."""
+    return approval.draft is not None and approval.policy_version != label
+
+
 def check_waits(approval: Approval, now: str) -> None:
     """Refuse what was decided before, or has expired."""
     if not approval.pending:

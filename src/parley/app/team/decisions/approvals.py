@@ -20,7 +20,7 @@ from parley.domain.channel.post import PostDraft
 from parley.domain.directory.callers import Caller, KeyKind
 from parley.domain.errors.errors import Invalid, NotFound, Problem
 from parley.domain.errors.rules import HumanRequired, NotReleasable
-from parley.domain.exchange.approval import Approval, ApprovalStatus, Decision, DecisionRight, deciders_of
+from parley.domain.exchange.approval import Approval, ApprovalStatus, Decision, DecisionRight, deciders_of, is_outdated
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import RecordQuery
 from parley.domain.times import from_stamp
@@ -157,7 +157,7 @@ async def deciders(team: Team, approval: Approval) -> tuple[str, ...]:
 async def is_stale(team: Team, approval: Approval) -> bool:
     """Whether the policies have changed since it was held, so that approving it asks for another look."""
     docket = await TeamDocket.open(team, approval.tenant_id)
-    return approval.pending and approval.draft is not None and approval.policy_version != docket.book.label
+    return approval.pending and is_outdated(approval, docket.book.label)
 
 
 async def standing(team: Team, caller: Caller, approval: Approval) -> DecisionRight:

@@ -21,7 +21,7 @@ from parley.domain.directory.callers import NO_TENANT, Key, KeyKind, key_digest
 from parley.domain.errors.errors import NotFound
 from parley.domain.errors.rules import ApprovalLinksOff, ApprovalStale, HumanRequired
 from parley.domain.errors.team import Unauthorized
-from parley.domain.exchange.approval import Approval, check_waits
+from parley.domain.exchange.approval import Approval, check_waits, is_outdated
 from parley.domain.exchange.link import LINK_PREFIX, ApprovalLink, check_linked, linked
 from parley.domain.store.changes import RecordQuery, TeamChanges
 
@@ -70,7 +70,7 @@ async def create(team: Team, caller: Caller, approval_id: str) -> CreatedLink:
             raise NotFound.no_such("approval")
         await rules.check_right(docket, approval, caller)
         check_waits(approval, docket.at)
-        if approval.draft is not None and approval.policy_version != docket.book.label:
+        if is_outdated(approval, docket.book.label):
             # Approving would ask for another look at it, which ends the link.
             raise ApprovalStale(
                 "the policies have changed since this message was held",

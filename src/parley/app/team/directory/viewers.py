@@ -102,9 +102,9 @@ async def find_reader(team: Team, channel: Channel, access: Access, viewers: lis
 
 def _newest_heard(posts: list[Post], channel_view: View | None) -> int:
     """The place of the first of these messages that somebody hears; behind them when that is none."""
-    heard = channel_view is not None and channel_view.takes_part
-    places = [place for place, post in enumerate(posts) if heard and channel_view and post.visible_to(channel_view)]
-    return places[0] if places else len(posts)
+    if channel_view is None or not channel_view.takes_part:
+        return len(posts)
+    return next((place for place, post in enumerate(posts) if post.visible_to(channel_view)), len(posts))
 
 
 async def _find_viewer_among(team: Team, caller: Caller, posts: Iterable[Post]) -> Caller | None:
