@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -20,6 +21,12 @@ pytestmark = [pytest.mark.slow, needs_browser]
 PATH = f"/console/channels/{CHANNEL}"
 LIVE = "document.documentElement.dataset.live === 'live'"
 TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
+CATCH_STREAM = """
+globalThis.EventSource = class extends EventSource {
+  constructor(address) { super(address); globalThis.stream = this; }
+};
+0
+"""
 TEXTS = "[...document.querySelectorAll('#timeline .said')].map((text) => text.textContent)"
 WIDER = "(log) => (log ? log.scrollWidth - log.clientWidth : 0)"
 HOSTILE = "<img src=/nothing onerror=globalThis.hacked=1><script>globalThis.hacked=1</script> \u202e\u200b"
@@ -157,6 +164,35 @@ async def test_nothing_is_lost_or_twice_when_the_network_is_cut(server: LiveServ
         await page.until(f"{TEXTS}.at(-1) === 'paused'")
         assert await page.run(TEXTS) == ["before", "live", *missed, "paused"]
         page.errors.clear()  # the browser complains of the cut
+
+
+@with_server
+async def test_a_message_that_comes_twice_within_one_frame_is_shown_once(server: LiveServer) -> None:
+    """What was said between rendering a page and following it comes in both ways."""
+    alice, _ = await pair(server)
+    await say(alice, "before")
+
+    async with channel_page(server) as page:
+        first = int(await page.run("document.querySelector('#timeline').dataset.last"))
+
+        def batch(*seqs: int) -> str:
+            rows = "".join([f'<li data-seq="{seq}"><p class="said">{seq}</p></li>' for seq in seqs])
+            document = json.dumps({"rows": rows, "count": len(seqs), "last": seqs[-1], "asks": False})
+            return f"stream.dispatchEvent(new MessageEvent('messages', {{data: {json.dumps(document)}}}));"
+
+        await page.run(CATCH_STREAM)
+        await page.press(".", ".")  # a pause: the page opens its next stream
+        await page.until(f"globalThis.stream !== undefined && {LIVE}")
+        one, two, three = first + 1, first + 2, first + 3
+        await page.run(f"{batch(one)} {batch(one)} {batch(one, two)} {batch(two, three)} {TWO_FRAMES}")
+        assert await page.run(TEXTS) == ["before", str(one), str(two), str(three)]
+
+        # To somebody who reads older messages, none is counted twice.
+        await page.run("document.querySelector('#log').style.height = '20px'")
+        await page.run("document.querySelector('#log').scrollTop = -600")
+        await page.run(TWO_FRAMES)  # the observer has looked
+        await page.run(f"{batch(three + 1)} {batch(three + 1)} {TWO_FRAMES}")
+        assert await page.run("document.querySelector('#behind').textContent") == "↓ 1 new"
 
 
 @with_server

@@ -321,15 +321,16 @@ const showMessages = () => {
   if (!isAtEnd) return;
   const rows = document.createDocumentFragment();
   for (const batch of held) rows.append(parsed(batch.rows));
-  const last = Number(timeline.dataset.last);
-  timeline.dataset.last = String(Math.max(last, held[held.length - 1].last));
   held = [];
   const areFew = rows.childElementCount <= 20;
   for (const row of [...rows.children]) {
     if (!(row instanceof HTMLElement)) continue;
     if (areFew) row.classList.add("arrived");
-    if (Number(row.dataset.seq) <= last) row.remove();
-    else if (row.dataset.answers) (rows.getElementById(`m-${row.dataset.answers}`) ?? document.getElementById(`m-${row.dataset.answers}`))?.querySelector(".waits")?.remove();
+    const seq = row.dataset.seq ?? "";
+    // The same row can stand in two batches of one frame.
+    if (Number(seq) <= Number(timeline.dataset.last)) { row.remove(); continue; }
+    timeline.dataset.last = seq;
+    if (row.dataset.answers) (rows.getElementById(`m-${row.dataset.answers}`) ?? document.getElementById(`m-${row.dataset.answers}`))?.querySelector(".waits")?.remove();
   }
   const over = timeline.childElementCount + rows.childElementCount - ROWS_MAX;
   timeline.append(rows);
@@ -351,7 +352,7 @@ const plan = () => { if (!isDue) { isDue = true; requestAnimationFrame(showMessa
 const takeMessages = (batch) => {
   // On a page of several channels its fresh parts have what was said.
   if (batch.asks || !timeline) refresh();
-  if (!timeline || batch.last <= Number(timeline.dataset.last)) return;
+  if (!timeline || batch.last <= (held[held.length - 1]?.last ?? Number(timeline.dataset.last))) return;
   held.push(batch);
   for (let count = countHeld(); count - held[0].count >= ROWS_MAX; count = countHeld()) skip(held.shift()?.count ?? 0);
   plan();
