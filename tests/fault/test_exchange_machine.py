@@ -183,6 +183,10 @@ class Exchanges(RuleBasedStateMachine):
             assert approval.escalation is not None
             assert approval.escalation["maxRounds"] == ROUNDS
             talk.limit = approval.id
+        elif approval.id in talk.waits:
+            # The same message again: its approval says why the first one was held, whatever the policy asks for now.
+            assert approval.draft is not None
+            assert json.loads(approval.draft.payload) == {"text": text}
         elif approval.cause is Cause.CROSS_ORG:
             assert to == "carol"
             assert self.crossing is CrossOrg.APPROVAL
