@@ -13,7 +13,8 @@ from statistics import median
 from typing import NamedTuple
 
 from bench.channels.processes import AGENT, KEY, Server, parley_up
-from bench.governance.sends import ANSWERER, set_up
+from bench.governance.rows import ANSWERER
+from bench.governance.sends import set_up
 from tests.rigs.browser import Page, a_browser
 
 _LIVE = "document.documentElement.dataset.live === 'live'"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
-from itertools import repeat
+from itertools import count, repeat
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from bench.channels import posts
 from bench.channels.processes import AGENT, Server, request
 from bench.cold_send import MESSAGE
 from bench.governance import sends
+from bench.governance.rows import ANSWERER
 from bench.workspace import READER, SENDER, Bench, fill, parley
 
 # Requests that a server gets, without end.
@@ -54,15 +55,27 @@ def _governed(server: Server) -> Iterator[str]:
     return repeat(sends.post(server.channel("governed"), {"exchange_type": "information_query"}))
 
 
+def _conversations(server: Server) -> Iterator[str]:
+    """Each begins a conversation under a name of its own, as clients of OCIP do."""
+    sends.set_up(server)
+    channel = server.channel("conversations")
+    for number in count():
+        named: dict[str, object] = {
+            "exchange_type": "information_query",
+            "conversation_id": f"conversation-{number:06}",
+        }
+        yield sends.post(channel, named)
+
+
 def _replies(server: Server) -> Iterator[str]:
     """Each answers a request of its own, asked in between without being counted."""
     channel = f"/channels/{server.channel('replies')}"
-    question = {"sender": AGENT, "to": sends.ANSWERER, "message_type": "request", "payload": {"text": posts.TEXT}}
-    answer = {"sender": sends.ANSWERER, "payload": {"text": posts.TEXT}}
+    question = {"sender": AGENT, "to": ANSWERER, "message_type": "request", "payload": {"text": posts.TEXT}}
+    answer = {"sender": ANSWERER, "payload": {"text": posts.TEXT}}
     asked = server.call("POST", f"{channel}/batch", {"messages": [question] * 100})
     for message in asked:
         path = f"/api/v1{channel}/messages/{message['id']}/reply"
-        yield request("POST", path, answer, sends.ANSWERER)
+        yield request("POST", path, answer, ANSWERER)
 
 
 def _pages(server: Server) -> Iterator[str]:
@@ -72,12 +85,13 @@ def _pages(server: Server) -> Iterator[str]:
     return repeat(request("GET", f"/api/v1{channel}/messages?limit={_PAGE}"))
 
 
-# In this order: nobody has set a policy until the last one does.
+# In this order: nobody has set a policy until the governed ones do.
 REQUESTS: dict[str, Prepare] = {
     "plain POST": _plain,
     "reply": _replies,
     f"page of {_PAGE} messages": _pages,
     "governed POST": _governed,
+    "named conversation": _conversations,
 }
 
 
@@ -93,8 +107,8 @@ def commands(bench: Bench, program: list[str]) -> Iterator[tuple[str, list[str]]
         return command("done", home, message["id"])
 
     homes = {name: bench.home(name) for name in ("inbox", "many", "send", "next", "done")}
-    for name, count in (("inbox", 10), ("many", _NEW_FILES), ("next", 10), ("done", 10)):
-        fill(homes[name], count)
+    for name, files in (("inbox", 10), ("many", _NEW_FILES), ("next", 10), ("done", 10)):
+        fill(homes[name], files)
     for name, started in (
         ("inbox of 10", command("inbox", homes["inbox"])),
         (f"inbox of {_NEW_FILES} new", command("inbox", homes["many"])),

@@ -1,4 +1,7 @@
-"""POST of a message under the rules against one without, on one server: what an exchange and its audit log cost."""
+"""POST of a message under the rules against one without, on one server: what an exchange and its audit log cost.
+
+Then the same rows written by the store alone, without a server: what of that is the database.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,15 @@ from bench.channels.load import CONVERSATION
 from bench.channels.posts import TEXT, of
 from bench.channels.processes import AGENT, Server, Worker, load, parley_up, request
 from bench.figures import PLAIN, Figure, Goal
+from bench.governance.rows import ANSWERER
 from bench.measure import Sample
 from bench.workspace import Bench
 
-ANSWERER = "answerer"
 # As many as the load can say, and three rounds as always.
 POLICY = "agent-to-agent:\n  enabled: true\n  max_rounds: 3\n  pair_budget: 1000000\n"
 _WARM = 0.2
+# The store alone, each turn.
+_MESSAGES = 3_000
 _GOALS = {16: Goal("<=", 1.6, "x")}
 
 Result = dict[str, Any]
@@ -36,6 +41,8 @@ def run(bench: Bench) -> list[Figure]:
         )
         for connections in (1, 16, 64):
             figures += _figures(connections, _in_turns(bench, connections, sides))
+    with Worker("bench.governance.rows", f"{home}/data", plain, fresh) as rows:
+        figures.append(_store_alone(bench, rows, 16))
     return figures
 
 
@@ -86,6 +93,17 @@ def _in_turns(bench: Bench, connections: int, sides: tuple[Turn, ...]) -> list[l
         for number in order:
             results[number].append(sides[number](connections, 0.5 if bench.quick else 1.5))
     return results
+
+
+def _store_alone(bench: Bench, rows: Worker, commits: int) -> Figure:
+    kinds, seconds = ("governed", "plain"), dict[str, list[float]](governed=[], plain=[])
+    for turn in range(bench.repeat(9)):
+        for kind in kinds if turn % 2 == 0 else reversed(kinds):
+            result = rows.do("commit", kind=kind, connections=commits, messages=_MESSAGES)
+            seconds[kind].append(1 / float(result["rate"]))
+    ours, theirs = [Sample(tuple(seconds[kind])) for kind in kinds]
+    row = f"rows of a governed message, store alone, {commits} at once"
+    return Figure("sends", row, "us", ours, theirs, None, False, row, PLAIN)
 
 
 def _figures(connections: int, results: list[list[Result]]) -> list[Figure]:

@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from parley.domain.audit.entry import NO_HASH, AuditDraft, AuditEntry, entry_hash
+from parley.domain.errors.errors import Stale
 from parley.domain.errors.rules import Overspent
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.record import Expect
@@ -276,6 +277,46 @@ class TeamGovernanceContract(TeamStoreContract):
         assert [one.id for one in page] == ["exch_2", "exch_3", "exch_4"]
         assert await store.children(Exchange, T1, "conv-3") == ()
         assert await store.find(Exchange, T1, RecordQuery("conv-1")) == await store.children(Exchange, T1, "conv-1")
+
+    @stored
+    async def test_a_conversation_that_has_an_exchange_is_not_opened_as_a_new_one(self, store: TeamStore) -> None:
+        # Denied before anything was said: it has no name.
+        denied = an_exchange(id="exch_2", tenant_id=T1, conversation_id="conv-2", reserved=False)
+        for opened in (an_exchange(tenant_id=T1), denied):
+            changes = TeamChanges(T1, puts=(opened,), new_conversations=(opened.conversation_id,))
+            assert (await store.commit(changes)).new_conversations == (opened.conversation_id,)
+        store = await self.restarted(store)
+        before = await self.everything(store)
+
+        for conversation in ("conv-1", "conv-2"):
+            another = an_exchange(id="exch_3", tenant_id=T1, conversation_id=conversation)
+            with pytest.raises(Stale):
+                await store.commit(self.much(puts=(another,), new_conversations=(conversation,)))
+
+        assert await self.everything(store) == before
+        for tenant, conversation in ((T1, "conv-3"), (T2, "conv-1")):
+            other = an_exchange(id="exch_4", tenant_id=tenant, conversation_id=conversation)
+            await store.commit(TeamChanges(tenant, puts=(other,), new_conversations=(conversation,)))
+
+    @stored
+    async def test_of_many_that_open_a_conversation_at_once_one_does(self, store: TeamStore) -> None:
+        def opens(number: int, conversation: str) -> TeamChanges:
+            made = an_exchange(
+                id=f"exch_{conversation}{number}",
+                tenant_id=T1,
+                initiator=f"zoe-{number}",
+                conversation_id=conversation,
+                version=1,
+            )
+            return TeamChanges(T1, creates=(made,), new_conversations=(conversation,))
+
+        commits = [store.commit(opens(number, conversation)) for number in range(4) for conversation in ("one", "two")]
+        results = await asyncio.gather(*commits, return_exceptions=True)
+
+        assert sum(isinstance(one, Committed) for one in results) == 2
+        assert sum(isinstance(one, Stale) for one in results) == 6
+        for conversation in ("one", "two"):
+            assert len(await store.children(Exchange, T1, conversation)) == 1
 
     @stored
     async def test_a_message_knows_its_exchange_wherever_it_is_read(self, store: TeamStore) -> None:

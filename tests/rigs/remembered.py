@@ -177,7 +177,7 @@ async def _outcome(rig: Rig, message: Message) -> object:
     """What becomes of a message, and everything that was written about it."""
     with pytest.MonkeyPatch.context() as patch:
         if message.meanwhile is not None:
-            before_the_commit(rig, patch, message.meanwhile)  # type: ignore[arg-type]  # what it returns is not used
+            before_the_commit(rig, patch, message.meanwhile)
         try:
             post = await posting.post(rig.team, rig.caller(message.sender), message.channel_id, message.draft)
         except ParleyError as refusal:

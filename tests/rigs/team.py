@@ -407,7 +407,7 @@ def venue(rig: Rig, agent: str, channel_id: str = CHANNEL) -> Callable[[], Await
     return lambda: venues.venue_of(rig.team, rig.caller(agent), channel_id)
 
 
-def before_the_commit(rig: Rig, monkeypatch: pytest.MonkeyPatch, change: Callable[[Rig], Awaitable[None]]) -> None:
+def before_the_commit(rig: Rig, monkeypatch: pytest.MonkeyPatch, change: Callable[[Rig], Awaitable[object]]) -> None:
     """Let something happen between the next decision and its commit."""
     commit = rig.store.commit
 

@@ -123,7 +123,8 @@ def _nobody_waits() -> None:
 def _overwrite(*kinds: str) -> None:
     """Of these kinds of records the last one written wins, whatever it was decided on."""
     from parley.domain.record import Record
-    from parley.domain.store.transaction import RecordKey, Transaction
+    from parley.domain.store.source import RecordKey
+    from parley.domain.store.transaction import Transaction
 
     check = Transaction._check_version
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from parley.domain.channel.channel import Tally
-from parley.domain.store.transaction import ChannelCounters, Head
+from parley.domain.store.source import ChannelCounters, Head
 
 if TYPE_CHECKING:
     import asyncpg
 
     from parley.domain.audit.entry import SideHead
     from parley.domain.record import Record
-    from parley.domain.store.transaction import BudgetKey, LogEnd, RecordKey
+    from parley.domain.store.source import BudgetKey, LogEnd, RecordKey
 
 # Not cached; None means that there is no such record.
 UNKNOWN = object()

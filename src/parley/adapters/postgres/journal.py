@@ -340,14 +340,17 @@ class Follower:
         _log.debug("the journal was read", extra={"action": "journal", "tenant": cache.id, "revision": cache.revision})
         missed, cache.missed = cache.missed, False
         dropped = tuple(keys.keys() - {(record.kind, record.id) for record in puts})
-        self.notify(cache.id, Committed(position, posts, events, puts, ended, departed, missed=missed, dropped=dropped))
+        self.notify(
+            cache.id, Committed(position, posts, puts, (), events, ended, departed, missed=missed, dropped=dropped)
+        )
 
     async def _read_feed(self, cache: TenantCache, position: int, fetch: Fetch) -> Page:
         """Posts and events up to a position, for watched tenants. All pages but the last are delivered here."""
         at, page = cache.notified_position, _NOTHING
         while at < position and self._is_watched(cache.id):
             if page != _NOTHING:
-                self.notify(cache.id, Committed(at, *page))
+                posts, events = page
+                self.notify(cache.id, Committed(at, posts, events=events))
                 cache.notified_position = at
             items, at = await read_feed(fetch, cache.number, at, position, _NOTIFY_BATCH)
             posts = tuple([item.post for item in items if item.post is not None])

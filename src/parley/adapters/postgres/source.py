@@ -12,7 +12,7 @@ from parley.domain.audit.entry import SideHead
 from parley.domain.channel.channel import Channel, Tally
 from parley.domain.channel.post import ERASED, PostState
 from parley.domain.directory.callers import NO_TENANT
-from parley.domain.store.transaction import FREE, ChannelCounters, name_key
+from parley.domain.store.source import FREE, ChannelCounters, name_key
 from parley.wire import rows
 
 if TYPE_CHECKING:
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from parley.domain.channel.post import Post
     from parley.domain.record import Record
     from parley.domain.store.changes import ErasableMessage, TeamChanges
-    from parley.domain.store.transaction import BudgetKey, Head, LogEnd, NameKey, RecordKey, SideKey
+    from parley.domain.store.source import BudgetKey, Head, LogEnd, NameKey, RecordKey, SideKey
 
 COUNTERS = "tally.number, tally.intent, tally.seq, tally.count, tally.last_at, tally.floor"
 _OPEN_REQUESTS = (
     "SELECT id FROM post WHERE id = ANY($1) AND pattern = 'request' AND NOT answered AND state <> 'expired'"
     " AND number BETWEEN $2 AND $3"
 )
+_IN_CONVERSATION = "SELECT 1 FROM record WHERE tenant = $1 AND kind = 'exchange' AND parent = $2 LIMIT 1"
 _BY_TWO = "unnest($1::bigint[], $2::text[]) AS wanted (tenant, {})"
 # Held until they are blanked: evicted messages are removed beside the commits. In order, as there.
 UNERASED = "SELECT 1 FROM post WHERE id = ANY($1) AND number >> 40 = $2 AND metadata <> $3 ORDER BY number FOR UPDATE"
@@ -50,7 +51,7 @@ UNKNOWN_KEYS = KnownKeys()
 
 
 class PostgresSource:
-    """See `domain.store.transaction.TransactionSource`: what was asked for, and what is known.
+    """See `domain.store.source.TransactionSource`: what was asked for, and what is known.
 
     What is known is noted when it is looked for: it may be forgotten while the rest is asked for.
     """
@@ -67,6 +68,7 @@ class PostgresSource:
         self._logs: dict[tuple[str, str], LogEnd] = {}
         self._budgets: dict[BudgetKey, int] = {}
         self._names: dict[NameKey, str] = {}
+        self._conversations: set[tuple[str, str]] = set()
         self._saved: set[str] = set()
         self._pending: dict[tuple[str, str], Post] = {}
         self._open: set[tuple[str, str]] = set()
@@ -100,6 +102,9 @@ class PostgresSource:
                 low = self._caches[changes.tenant].number << rows.SHIFT
                 found = await fetch(_OPEN_REQUESTS, list(changes.open_requests), low, low | rows.MASK)
                 self._open |= {(changes.tenant, row[0]) for row in found}
+            for conversation_id in changes.new_conversations:
+                if await fetch(_IN_CONVERSATION, self._caches[changes.tenant].number, conversation_id):
+                    self._conversations.add((changes.tenant, conversation_id))
             if changes.erase:
                 ids = [message.message_id for message in changes.erase]
                 result = await fetch(UNERASED, ids, self._caches[changes.tenant].number, ERASED)
@@ -281,6 +286,9 @@ class PostgresSource:
 
     def holder(self, name: NameKey) -> str:
         return self._names.get(name, FREE)
+
+    def has_exchange(self, tenant: str, conversation_id: str) -> bool:
+        return (tenant, conversation_id) in self._conversations
 
     def counters(self, tenant: str, channel_id: str) -> ChannelCounters | None:
         return self._channel_counters.get((tenant, channel_id))

@@ -22,7 +22,8 @@ from parley.domain.channel.channel import Channel
 from parley.domain.directory.callers import NO_TENANT, Tenant
 from parley.domain.errors.errors import ParleyError, Unavailable
 from parley.domain.store.changes import Committed, merge_posts
-from parley.domain.store.transaction import Encoders, Head, Transaction
+from parley.domain.store.source import Head
+from parley.domain.store.transaction import Encoders, Transaction
 from parley.domain.store.writes import ForgetKeys
 from parley.wire.proofs.event_log import appended
 from parley.wire.rows import encode_audit_entry
@@ -446,8 +447,11 @@ def _apply_notes(cache: TenantCache, notes: list[Note]) -> None:
 
 
 def _is_simple(changes: TeamChanges) -> bool:
-    """Whether it writes in one tenant, depends on no rows that have to be locked, and makes or drops no channel."""
-    if changes.stands_alone:
+    """Whether it writes in one tenant, depends on no rows that have to be locked, and makes or drops no channel.
+
+    Nor may it open a conversation: where its answer is lost, it would find its own exchange there.
+    """
+    if changes.stands_alone or changes.new_conversations:
         return False
     if not changes.puts and not changes.drops:
         return True

@@ -13,7 +13,7 @@ from parley.adapters.postgres.evictor import FORGET, REMOVE
 from parley.adapters.postgres.source import UNKNOWN_KEYS
 from parley.domain.channel.post import ERASED, NO_PAYLOAD
 from parley.domain.directory.callers import ANSWER_ERASED
-from parley.domain.store.transaction import name_key
+from parley.domain.store.source import name_key
 from parley.domain.store.writes import (
     EraseContent,
     EvictPosts,

@@ -43,17 +43,18 @@ class Peaks(NamedTuple):
 
 def grown(peaks: Peaks, leaves: Iterable[bytes]) -> Peaks:
     """The tree with more leaves; the cost depends only on the new ones."""
-    size, roots = peaks.size, list(peaks.roots)
-    for leaf in leaves:
-        roots.append(leaf)
-        size += 1
-        # As many full subtrees of one height meet as the size ends in zeros.
-        full = size
-        while not full & 1:
-            right = roots.pop()
-            roots[-1] = sha256(b"\x01" + roots[-1] + right).digest()
-            full >>= 1
-    return Peaks(size, tuple(roots))
+    nodes, higher, lower = list(leaves), list(peaks.roots), list[bytes]()
+    size = peaks.size + len(nodes)
+    # One height after the other, from the leaves up: a peak of this height comes before the new nodes.
+    full = peaks.size
+    while nodes:
+        if full & 1:
+            nodes.insert(0, higher.pop())
+        if len(nodes) & 1:
+            lower.append(nodes.pop())
+        nodes = [sha256(b"\x01" + left + right).digest() for left, right in zip(nodes[::2], nodes[1::2], strict=True)]
+        full >>= 1
+    return Peaks(size, (*higher, *reversed(lower)))
 
 
 def tree_root(leaves: Sequence[bytes]) -> bytes:

@@ -22,9 +22,9 @@ _CHAIN_FIELDS = ("prev_hash", "seq")
 
 
 class AroundChain(NamedTuple):
-    """A document without its place in the chain: its beginning, every second piece a value, and what follows."""
+    """A document without its place in the chain: its beginning with gaps for values, and what follows."""
 
-    pieces: list[str]
+    head: str
     values: Callable[[Mapping[str, str]], tuple[str, ...]]
     between: str
     end: str
@@ -32,9 +32,7 @@ class AroundChain(NamedTuple):
     def filled_in(self, fields: Mapping[str, str]) -> tuple[str, str, str]:
         """The document before, between and behind the hash of the entry before and its place."""
         head, values, between, end = self
-        pieces = head[:]
-        pieces[1::2] = values(fields)
-        return "".join(pieces), between, end
+        return head % values(fields), between, end
 
 
 class FactsTemplate:
@@ -78,8 +76,7 @@ class FactsTemplate:
         if tuple(names[-len(_CHAIN_FIELDS) :]) != _CHAIN_FIELDS:
             return None
         *pieces, between, end = texts
-        head = [""] * (2 * len(pieces) - 1)
-        head[::2] = pieces
+        head = "%s".join([piece.replace("%", "%%") for piece in pieces])
         return AroundChain(head, itemgetter(*names[: -len(_CHAIN_FIELDS)]), between, end)
 
     def _prepare(self, fields: Mapping[str, str | int], encode: Encode) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.directory.callers import ids_created
+from parley.domain.exchange.exchange import Exchange
 from parley.domain.record import changed
 
 if TYPE_CHECKING:
@@ -90,8 +91,18 @@ class TeamChanges(NamedTuple):
 
     tenant: str
     posts: tuple[Post, ...] = ()
+    # Beside it, what a governed message writes.
     expects: tuple[Expect, ...] = ()
     puts: tuple[Record, ...] = ()
+    # Records as they are stored, under ids that were made for this commit: nothing can be there under them. Exchanges
+    # have free names because their conversations are new. No decision about messages rests on these records.
+    creates: tuple[Record, ...] = ()
+    # Conversations that have no exchange yet, or the commit is refused as stale.
+    new_conversations: tuple[str, ...] = ()
+    saved: Saved | None = None
+    audits: tuple[AuditDraft, ...] = ()
+    spends: tuple[Spend, ...] = ()
+    # From here to `erase`, what few commits have.
     drops: tuple[Record, ...] = ()
     events: tuple[EventDraft, ...] = ()
     receipts: tuple[Receipt, ...] = ()
@@ -104,18 +115,12 @@ class TeamChanges(NamedTuple):
     departed: tuple[str, ...] = ()
     forget_before: str = ""
     entries: tuple[Entry, ...] = ()
-    saved: Saved | None = None
-    audits: tuple[AuditDraft, ...] = ()
-    spends: tuple[Spend, ...] = ()
     # Audit entries up to this number lose their documents.
     trim_audit: int = 0
     # The content of these messages is erased; the commit's audit entries add their number to their own `messages`. When
     # all of them were erased before, the commit is refused: `NotFound`. Empty: only records were erased, and the store
     # removes what is left of them from its files.
     erase: tuple[ErasableMessage, ...] | None = None
-    # Records as they are stored, under ids that were made for this commit: nothing can be there under their ids and
-    # names, and no decision about messages rests on them.
-    creates: tuple[Record, ...] = ()
     # What it creates, by which a repeated request is answered: the ids of messages joined by commas, or of one record.
     created_id: str = ""
     ground: Ground | None = None
@@ -128,12 +133,17 @@ class TeamChanges(NamedTuple):
     @property
     def only_posts(self) -> bool:
         """Whether it writes messages and nothing else, and expects nothing beside its ground: most commits do."""
-        return self[_BESIDE_POSTS] == _NO_CHANGES
+        return self[_BESIDE_POSTS] == _NOTHING_BESIDE_POSTS
+
+    @property
+    def is_common(self) -> bool:
+        """Whether it writes no more than governed messages do."""
+        return self[_UNCOMMON] == _NOTHING_UNCOMMON
 
     @property
     def stands_alone(self) -> bool:
         """Whether it depends on rows that others in the same transaction would write: then it gets one for itself."""
-        return not self.only_posts and bool(
+        return not self.is_common and bool(
             self.moved
             or self.open_requests
             or self.ended
@@ -156,12 +166,14 @@ class TeamChanges(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """The result of a commit: everything with its place."""
+    """The result of a commit: everything with its place. Watchers may get several commits of one tenant as one."""
 
     position: int
     posts: tuple[Post, ...] = ()
-    events: tuple[Event, ...] = ()
     puts: tuple[Record, ...] = ()
+    # Conversations that had no exchange before.
+    new_conversations: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
     # Channels and agents whose waiting requests have to be checked again.
     ended: tuple[str, ...] = ()
     departed: tuple[str, ...] = ()
@@ -173,29 +185,58 @@ class Committed(NamedTuple):
     dropped: tuple[tuple[str, str], ...] = ()
 
 
-# What a commit that only posts messages leaves empty.
+# What a commit that only posts messages leaves empty, and what one of a governed message does.
 _BESIDE_POSTS = slice(TeamChanges._fields.index("expects"), TeamChanges._fields.index("created_id"))
-_NO_CHANGES = TeamChanges("")[_BESIDE_POSTS]
-_NO_RESULTS = Committed(0)[2:]
+_NOTHING_BESIDE_POSTS = TeamChanges("")[_BESIDE_POSTS]
+_UNCOMMON = slice(TeamChanges._fields.index("drops"), _BESIDE_POSTS.stop)
+_NOTHING_UNCOMMON = TeamChanges("")[_UNCOMMON]
+# What watchers get of a message beside it.
+_WITH_MESSAGES = Committed._fields.index("events")
+_NO_RESULTS = Committed(0)[_WITH_MESSAGES:]
 
 
 def merge_posts(commits: Iterable[tuple[str, Committed]]) -> list[tuple[str, Committed]]:
-    """Tenants and commits for watchers, in order: those in a row that only post messages to one tenant become one."""
+    """Tenants and commits for watchers, in order: those in a row that post messages to one tenant become one.
+
+    Beside messages they may have exchanges: what a reader may see does not depend on those.
+    """
     merged: list[tuple[str, Committed]] = []
-    run_tenant, run_position, run_posts = "", 0, list["Post"]()
+    run: list[Committed] = []
+    run_tenant = ""
     for tenant, committed in commits:
-        only_posts = committed.posts and committed[2:] == _NO_RESULTS
-        if run_posts and (not only_posts or tenant != run_tenant):
-            merged.append((run_tenant, Committed(run_position, tuple(run_posts))))
-            run_posts = []
-        if only_posts:
-            run_tenant, run_position = tenant, committed.position
-            run_posts += committed.posts
-        else:
-            merged.append((tenant, committed))
-    if run_posts:
-        merged.append((run_tenant, Committed(run_position, tuple(run_posts))))
+        if run and tenant != run_tenant:
+            merged.append((run_tenant, _joined(run)))
+            run = []
+        if _posts_messages(committed):
+            run_tenant = tenant
+            run.append(committed)
+            continue
+        if run:
+            merged.append((run_tenant, _joined(run)))
+            run = []
+        merged.append((tenant, committed))
+    if run:
+        merged.append((run_tenant, _joined(run)))
     return merged
+
+
+def _posts_messages(committed: Committed) -> bool:
+    _, posts, puts, *_ = committed
+    if not posts or committed[_WITH_MESSAGES:] != _NO_RESULTS:
+        return False
+    return all(record.kind == Exchange.kind for record in puts)
+
+
+def _joined(run: list[Committed]) -> Committed:
+    """Commits that post messages, as one."""
+    if len(run) == 1:
+        return run[0]
+    posts, puts, opened = list["Post"](), list["Record"](), list[str]()
+    for committed in run:
+        posts += committed.posts
+        puts += committed.puts
+        opened += committed.new_conversations
+    return Committed(run[-1].position, tuple(posts), tuple(puts), tuple(opened))
 
 
 class ReaderPost(NamedTuple):

@@ -9,7 +9,7 @@ anything of it is collected, so the other commits of the transaction go on.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.audit.entry import AuditEntry, SideHead, entry_at
 from parley.domain.channel.channel import Channel, Tally
@@ -18,11 +18,13 @@ from parley.domain.directory.callers import NO_TENANT, with_answer
 from parley.domain.errors.errors import NotFound, Stale
 from parley.domain.errors.rules import Overspent
 from parley.domain.errors.team import NameTaken
+from parley.domain.exchange.exchange import Exchange
 from parley.domain.hashes import chained
 from parley.domain.mailbox.ledger import canonical
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import Committed
 from parley.domain.store.ground import moves_generation
+from parley.domain.store.source import FREE, ChannelCounters, Head, name_key
 from parley.domain.store.writes import (
     EraseContent,
     EvictPosts,
@@ -37,7 +39,7 @@ from parley.domain.store.writes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from parley.domain.audit.entry import AuditDraft
     from parley.domain.channel.event import Event, EventDraft
@@ -46,93 +48,12 @@ if TYPE_CHECKING:
     from parley.domain.mailbox.ledger import Entry
     from parley.domain.record import Expect, Record
     from parley.domain.store.changes import ErasableMessage, Moved, Spend, TeamChanges
+    from parley.domain.store.source import BudgetKey, LogEnd, NameKey, RecordKey, SideKey, TransactionSource
     from parley.domain.store.writes import Write
 
-RecordKey = tuple[str, str, str]  # tenant, kind, id
-NameKey = tuple[str, str, str, str]  # tenant, kind, parent, name
-SideKey = tuple[str, str]  # tenant, side
-BudgetKey = tuple[str, str, str]  # tenant, key, window
-LogEnd = tuple[int, str]  # the sequence and the hash of an intent's last event
-
-FREE = ""
 # Evicted messages are removed this many at a time. A channel's floor is the seq up to which its messages are evicted;
 # readers do not see them from then on.
 EVICT_STEP = 64
-
-
-class Head(NamedTuple):
-    """A tenant's internal row number, its last position, and the ends of its ledger and its audit log."""
-
-    tenant_row: int
-    position: int
-    entry_position: int
-    entry_link: bytes
-    audit_number: int = 0
-
-
-class ChannelCounters(NamedTuple):
-    """A channel's internal row number, its intent and its counters; `seq` is the last seq used."""
-
-    number: int
-    intent_id: str
-    seq: int
-    tally: Tally
-
-
-class TransactionSource(Protocol):
-    """The contents of the store while no other transaction can write."""
-
-    def head(self, tenant: str) -> Head:
-        """The tenant's last position, and the ends of its logs."""
-        ...
-
-    def record(self, key: RecordKey) -> Record | None:
-        """A record."""
-        ...
-
-    def generation(self, tenant: str) -> int:
-        """The generation of the tenant's records; 0 when it is not known."""
-        ...
-
-    def holder(self, name: NameKey) -> str:
-        """The id of the record that has a name, or `FREE`."""
-        ...
-
-    def counters(self, tenant: str, channel_id: str) -> ChannelCounters | None:
-        """A channel's counters."""
-        ...
-
-    def new_channel(self) -> int:
-        """The internal row number for a new channel."""
-        ...
-
-    def side(self, key: SideKey) -> SideHead:
-        """Where a side's audit chain ends."""
-        ...
-
-    def spent(self, key: BudgetKey) -> int:
-        """How much of a budget is spent."""
-        ...
-
-    def is_saved(self, tenant: str, scope: str) -> bool:
-        """Whether the idempotency key `scope` was used."""
-        ...
-
-    def log_end(self, tenant: str, intent_id: str) -> LogEnd:
-        """Where an intent's log ends."""
-        ...
-
-    def pending(self, tenant: str, message_id: str) -> Post | None:
-        """A pending message that is still stored."""
-        ...
-
-    def is_open(self, tenant: str, request_id: str) -> bool:
-        """Whether a message is a request that is neither answered nor expired."""
-        ...
-
-    def unerased(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
-        """How many of these messages still have content."""
-        ...
 
 
 class Encoders(NamedTuple):
@@ -170,6 +91,8 @@ class Transaction:
         self.saved: dict[tuple[str, str], Saved] = {}
         self.sides: dict[SideKey, SideHead] = {}
         self._names: dict[NameKey, str] = {}
+        # Tenants and conversations whose exchanges it writes.
+        self._conversations: set[tuple[str, str]] = set()
         self.logs: dict[tuple[str, str], LogEnd] = {}
         # The floors of channels before the transaction.
         self._floors: dict[tuple[str, str], int] = {}
@@ -179,24 +102,31 @@ class Transaction:
         """The result of a commit; a `ParleyError` refuses it and leaves no trace."""
         tenant = changes.tenant
         only_posts = changes.only_posts
-        self._check(changes, only_posts=only_posts)
+        is_common = only_posts or changes.is_common
+        self._check_ground(changes)
+        if not only_posts:
+            self._check_beside_posts(changes)
+        if not is_common:
+            self._check_requests(changes)
+        self._check_channels(changes)
         if only_posts:
             posts = tuple([self._post(post, tenant) for post in changes.posts])
             return Committed(self.head(tenant).position, posts)
         blanked = self._erased(tenant, changes.erase) if changes.erase else 0
-        puts = tuple([self._put(record, tenant) for record in changes.puts]) if changes.puts else ()
-        if changes.creates:
-            self.created += changes.creates
-            puts += changes.creates
+        puts = self._records(changes, tenant)
         posts = tuple([self._post(post, tenant) for post in changes.posts])
-        if changes.moved:
-            posts += tuple([post for moved in changes.moved if (post := self._move(moved, tenant))])
-        events = tuple([self._event(draft, tenant) for draft in changes.events]) if changes.events else ()
-        self._take_rest(changes, blanked, posts, puts)
+        opened = changes.new_conversations
+        if is_common:
+            self._take_beside_posts(changes, posts, puts)
+            return Committed(self.head(tenant).position, posts, puts, opened)
+        posts += tuple([post for moved in changes.moved if (post := self._move(moved, tenant))])
+        events = tuple([self._event(draft, tenant) for draft in changes.events])
+        self._take_uncommon(changes)
+        self._take_beside_posts(changes, posts, puts, blanked)
         ended = changes.ended + changes.purges
-        dropped = tuple([(record.kind, record.id) for record in changes.drops]) if changes.drops else ()
+        dropped = tuple([(record.kind, record.id) for record in changes.drops])
         position = self.head(tenant).position
-        return Committed(position, posts, events, puts, ended, changes.departed, blanked, dropped=dropped)
+        return Committed(position, posts, puts, opened, events, ended, changes.departed, blanked, dropped=dropped)
 
     def evicted(self) -> list[EvictPosts]:
         """At the end: evicted messages to remove, of channels where that is at least one more batch.
@@ -212,23 +142,20 @@ class Transaction:
 
     # ------------------------------------------------------------------ checks: nothing is collected here
 
-    def _check(self, changes: TeamChanges, *, only_posts: bool) -> None:
-        tenant = changes.tenant
-        ground = changes.ground
+    def _check_ground(self, changes: TeamChanges) -> None:
+        tenant, ground = changes.tenant, changes.ground
         holds = ground is not None and self._holds(tenant, ground.generation)
         if changes.keys_generation and not (holds and self._holds(NO_TENANT, changes.keys_generation)):
             raise Stale("what the caller was admitted by has changed meanwhile")
         if ground is not None and not holds:
             self._check_expects(tenant, ground.expects)
-        if not only_posts:
-            self._check_rest(changes)
-        for post in changes.posts:
-            if self.record((tenant, Channel.kind, post.channel_id)) is None and not _makes(changes, post):
-                raise NotFound.no_such("channel")
 
-    def _check_rest(self, changes: TeamChanges) -> None:
+    def _check_beside_posts(self, changes: TeamChanges) -> None:
         tenant = changes.tenant
         self._check_expects(tenant, changes.expects)
+        for conversation_id in changes.new_conversations:
+            self._check_is_new(tenant, conversation_id)
+        # Before names and budgets: what changed meanwhile is decided again, and no refusal of it is recorded.
         for record in changes.drops:
             self._check_version((record.tenant_id, record.kind, record.id), record.version)
         for record in changes.puts:
@@ -244,10 +171,17 @@ class Transaction:
             raise Stale("the idempotency key was used at this moment")
         if changes.spends:
             self._check_spends(tenant, changes.spends)
+
+    def _check_requests(self, changes: TeamChanges) -> None:
         for request_id in changes.open_requests:
-            if not self._source.is_open(tenant, request_id):
-                facts = {"kind": "message", "id": request_id, "tenant": tenant}
+            if not self._source.is_open(changes.tenant, request_id):
+                facts = {"kind": "message", "id": request_id, "tenant": changes.tenant}
                 raise Stale("the request was answered or expired meanwhile", facts=facts)
+
+    def _check_channels(self, changes: TeamChanges) -> None:
+        for post in changes.posts:
+            if self.record((changes.tenant, Channel.kind, post.channel_id)) is None and not _makes(changes, post):
+                raise NotFound.no_such("channel")
 
     def _holds(self, tenant: str, generation: int) -> bool:
         """Whether no record that decisions rest on has changed since this generation."""
@@ -278,6 +212,11 @@ class Transaction:
                 f"there is a {record.kind} called {record.name} already", facts={f"{record.kind}_id": holder}
             )
 
+    def _check_is_new(self, tenant: str, conversation_id: str) -> None:
+        if (tenant, conversation_id) in self._conversations or self._source.has_exchange(tenant, conversation_id):
+            facts = {"kind": Exchange.kind, "conversation_id": conversation_id, "tenant": tenant}
+            raise Stale("an exchange of the conversation was opened meanwhile", facts=facts)
+
     def _erased(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
         blanked = self._source.unerased(tenant, messages)
         if not blanked:
@@ -294,35 +233,50 @@ class Transaction:
 
     # ------------------------------------------------------------------ collecting writes
 
-    def _take_rest(self, changes: TeamChanges, blanked: int, posts: tuple[Post, ...], puts: tuple[Record, ...]) -> None:
-        """Beside records, messages and events."""
+    def _records(self, changes: TeamChanges, tenant: str) -> tuple[Record, ...]:
+        puts = tuple([self._put(record, tenant) for record in changes.puts]) if changes.puts else ()
+        if changes.creates:
+            self.created += changes.creates
+            puts += changes.creates
+        for record in puts:
+            if record.kind == Exchange.kind:
+                self._conversations.add((tenant, record.parent))
+        return puts
+
+    def _take_beside_posts(
+        self, changes: TeamChanges, posts: tuple[Post, ...], puts: tuple[Record, ...], blanked: int = 0
+    ) -> None:
         tenant = changes.tenant
+        if changes.audits:
+            self._audit(tenant, [_counted(draft, blanked) for draft in changes.audits] if blanked else changes.audits)
+        for spend in changes.spends:
+            key = (tenant, spend.key, spend.window)
+            self.budgets[key] = max(0, self._spent(key) + spend.amount)
+        if changes.saved is not None:
+            self._save(tenant, changes.saved, changes.answer(posts, puts) if changes.answer is not None else None)
+
+    def _take_uncommon(self, changes: TeamChanges) -> None:
+        tenant = changes.tenant
+        tenant_row = self.head(tenant).tenant_row
         if changes.receipts:
-            self.writes.append(InsertReceipts(self.head(tenant).tenant_row, changes.receipts))
+            self.writes.append(InsertReceipts(tenant_row, changes.receipts))
         # Ended channels are closed, purged ones are emptied.
         for channel_id in (*changes.ended, *changes.purges):
             self._end(channel_id, tenant, purge=channel_id in changes.purges)
         for agent in changes.departed:
-            self.writes.append(ExpireRequests(self.head(tenant).tenant_row, agent, changes.handed_on))
+            self.writes.append(ExpireRequests(tenant_row, agent, changes.handed_on))
         for request_id in changes.answered:
-            self._insert().answered.append((self.head(tenant).tenant_row, request_id))
+            self._insert().answered.append((tenant_row, request_id))
         for record in changes.drops:
             self._drop(record)
         if changes.entries:
             self._append(tenant, changes.entries)
-        if changes.audits:
-            self._audit(tenant, [_counted(draft, blanked) if blanked else draft for draft in changes.audits])
-        for spend in changes.spends:
-            key = (tenant, spend.key, spend.window)
-            self.budgets[key] = max(0, self._spent(key) + spend.amount)
         if changes.trim_audit:
-            self.writes.append(TrimAudit(self.head(tenant).tenant_row, changes.trim_audit))
-        if changes.saved is not None:
-            self._save(tenant, changes.saved, changes.answer(posts, puts) if changes.answer is not None else None)
+            self.writes.append(TrimAudit(tenant_row, changes.trim_audit))
         if changes.forget_before:
             self.writes.append(ForgetKeys(changes.forget_before))
         if changes.erase is not None:
-            self.writes.append(EraseContent(self.head(tenant).tenant_row, changes.erase))
+            self.writes.append(EraseContent(tenant_row, changes.erase))
 
     def _save(self, tenant: str, use: Saved, answer: tuple[int, bytes] | None) -> None:
         if answer is not None:
@@ -454,7 +408,7 @@ class Transaction:
             self.entries.append((head.tenant_row, position, document, link))
         self.heads[tenant] = head._replace(entry_position=position, entry_link=link)
 
-    def _audit(self, tenant: str, drafts: list[AuditDraft]) -> None:
+    def _audit(self, tenant: str, drafts: Sequence[AuditDraft]) -> None:
         tenant_row, position, entries, link, number = self.head(tenant)
         for draft in drafts:
             number += 1
@@ -481,11 +435,6 @@ class Transaction:
 
     def _spent(self, key: BudgetKey) -> int:
         return self.budgets[key] if key in self.budgets else self._source.spent(key)
-
-
-def name_key(record: Record) -> NameKey:
-    """The scope in which a record's name is unique, and the name."""
-    return record.tenant_id, record.kind, record.parent, record.name
 
 
 def _counted(draft: AuditDraft, blanked: int) -> AuditDraft:

@@ -10,7 +10,7 @@ from parley.adapters.postgres import cache as tenancy
 from parley.adapters.postgres.cache import Note, TenantCache, decode_note, encode_note
 from parley.domain.audit.entry import SideHead
 from parley.domain.channel.channel import Tally
-from parley.domain.store.transaction import ChannelCounters, Head
+from parley.domain.store.source import ChannelCounters, Head
 from tests.contract.team_store import T1, a_channel, an_intent
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from parley.adapters.postgres.store import PostgresTeamStore
 from parley.domain.audit.entry import SideHead
 from parley.domain.channel.post import ERASED, PostState
 from parley.domain.store.changes import ErasableMessage, Moved, Spend, TeamChanges
-from parley.domain.store.transaction import FREE
+from parley.domain.store.source import FREE
 from tests.contract.team_store import T1, T2, a_channel, a_post, a_request, a_use, an_event, an_intent
 from tests.postgres.cluster import drop
 from tests.postgres.nodes import nodes

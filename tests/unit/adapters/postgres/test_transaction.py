@@ -40,6 +40,7 @@ from tests.postgres.nodes import (
 from tests.postgres.store import a_store, fresh_database
 from tests.rigs.log_records import logged_by
 from tests.rigs.team import in_loop
+from tests.samples.governed import an_exchange
 
 REVISION = "SELECT revision FROM tenant WHERE id = 'acme'"
 SAID = "SELECT id FROM post ORDER BY number"
@@ -373,6 +374,29 @@ async def test_a_commit_whose_answer_was_lost_is_found_by_its_mark_whatever_othe
         await a.catch_up(T1)
         assert watch.posts == ["before", "ours", "after"]
         assert (await a.commit(TeamChanges(T1, (a_post("last"),)))).position == 4
+
+
+@in_loop
+async def test_a_commit_that_opens_a_conversation_is_never_looked_for_after_a_lost_answer(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Decided once more after it, it would find its own exchange in the conversation.
+    async with nodes(dsn, "a") as (a,):
+        await quiet(a)
+        fetch, queries = asyncpg.Connection.fetch, list[str]()
+
+        async def noting(self: asyncpg.Connection[asyncpg.Record], query: str, *values: object) -> object:
+            queries.append(query)
+            return await fetch(self, query, *values)
+
+        monkeypatch.setattr(asyncpg.Connection, "fetch", noting)
+        first, second = [an_exchange(id=f"exch_{name}", tenant_id=T1, conversation_id=name) for name in ("one", "two")]
+        await a.commit(TeamChanges(T1, (a_post("first"),), puts=(first,)))
+        locked_first = [query for query in queries if "parley_enter" in query]
+        await a.commit(TeamChanges(T1, (a_post("second"),), puts=(second,), new_conversations=("two",)))
+
+        assert not locked_first
+        assert [query for query in queries if "parley_enter" in query]
 
 
 @in_loop

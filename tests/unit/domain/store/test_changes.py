@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from parley.domain.channel.event import Event
 from parley.domain.channel.feed import FeedItem
+from parley.domain.exchange.exchange import Exchange
 from parley.domain.store.changes import Committed, TeamChanges, merge_posts
 from parley.domain.store.ground import Ground
 from tests.contract.team_store import a_post, an_intent
+from tests.samples.governed import an_exchange
 
 _EVENT = Event(7, "intent_1", 1, "evt_1", "comment", "alice", "", "", b"{}", "")
 # What a commit may result in beside its messages.
@@ -20,6 +22,10 @@ _RESULTS: tuple[dict[str, Any], ...] = (
     {},
     {"events": (_EVENT,)},
     {"puts": (an_intent(),)},
+    {"puts": (an_exchange(),)},
+    {"puts": (an_exchange(),), "new_conversations": ("conv_1",)},
+    {"puts": (an_exchange(), an_intent())},
+    {"puts": (an_exchange(),), "ended": ("chan_1",)},
     {"ended": ("chan_1",)},
     {"departed": ("bob",)},
     {"erased": 1},
@@ -66,6 +72,17 @@ def test_a_commit_that_says_anything_more_does_not_only_post(field: str) -> None
     assert not only._replace(**more).only_posts
 
 
+_COMMON = {"expects", "puts", "creates", "new_conversations", "saved", "audits", "spends"}
+
+
+@pytest.mark.parametrize("field", sorted({*TeamChanges._fields} - {"tenant", "posts", "created_id", "answer"}))
+def test_a_common_commit_has_no_more_than_a_governed_message(field: str) -> None:
+    more: dict[str, Any] = {field: ("anything",)}
+    changes = TeamChanges("t", (a_post(),))._replace(**more)
+
+    assert changes.is_common == (field in {*_COMMON, "ground", "keys_generation"})
+
+
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.sampled_from(_RESULTS))))
 def test_merged_commits_tell_the_same_in_the_same_order(parts: list[tuple[str, int, dict[str, Any]]]) -> None:
     commits, at = [], 0
@@ -76,13 +93,30 @@ def test_merged_commits_tell_the_same_in_the_same_order(parts: list[tuple[str, i
 
     merged = merge_posts(commits)
 
-    def told(heard: list[tuple[str, Committed]]) -> list[tuple[str, object]]:
-        """One by one: messages, where nothing comes with them, else the commit as it is."""
-        plain = [
-            (tenant, one, len(one.posts) > 0 and one == Committed(one.position, one.posts)) for tenant, one in heard
-        ]
-        return [(tenant, item) for tenant, one, only_posts in plain for item in (one.posts if only_posts else (one,))]
+    def told(heard: list[tuple[str, Committed]], part: str) -> list[tuple[str, object]]:
+        """One part of what comes with messages and exchanges, where nothing else does; else the commit as it is."""
+        items: list[tuple[str, object]] = []
+        for tenant, one in heard:
+            alone = one == Committed(one.position, one.posts, one.puts, one.new_conversations)
+            if one.posts and alone and all(record.kind == Exchange.kind for record in one.puts):
+                items += [(tenant, item) for item in getattr(one, part)]
+            else:
+                items.append((tenant, one))
+        return items
 
-    assert told(merged) == told(commits)
+    for part in ("posts", "puts", "new_conversations"):
+        assert told(merged, part) == told(commits, part)
     assert all(one.position == one.posts[-1].position for _, one in merged if one.posts)
     assert len(merged) <= len(commits)
+
+
+def test_governed_messages_of_one_tenant_in_a_row_are_told_at_once() -> None:
+    opened = [an_exchange(id=f"exch_{number}") for number in range(3)]
+    commits = [
+        ("t", Committed(n + 1, (a_post(f"msg_{n}", position=n + 1),), (opened[n],), (f"conv_{n}",))) for n in range(3)
+    ]
+
+    ((tenant, merged),) = merge_posts(commits)
+
+    assert (tenant, merged.position, merged.puts) == ("t", 3, tuple(opened))
+    assert merged.new_conversations == ("conv_0", "conv_1", "conv_2")

@@ -27,6 +27,7 @@ from tests.contract.team_store import (
     a_use,
     an_intent,
 )
+from tests.samples.governed import an_exchange
 from tests.unit.domain.store.transactions import Shelf, a_fact, a_shelf, after, begun, kept, much, noted
 
 
@@ -51,9 +52,11 @@ def shelf() -> Shelf:
         ({"saved": a_use("used")}, Stale),
         ({"spends": (Spend("key", 5), Spend("spent", 1))}, Overspent),
         ({"erase": (ErasableMessage("msg_9"),)}, NotFound),
+        ({"new_conversations": ("conv-1",)}, Stale),
     ],
 )
 def test_a_refused_commit_leaves_no_trace(shelf: Shelf, wrong: dict[str, Any], refusal: type[ParleyError]) -> None:
+    after(shelf, TeamChanges(T1, puts=(an_exchange(tenant_id=T1),)))
     shelf.scopes.add((T1, "used"))
     shelf.budgets[T1, "spent", ""] = 1
     done = begun(shelf)
@@ -65,6 +68,20 @@ def test_a_refused_commit_leaves_no_trace(shelf: Shelf, wrong: dict[str, Any], r
 
     assert noted(done) == before
     assert done.take(TeamChanges(T1, (a_post("msg_1"),))).posts[0].position == 2
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [{"spends": (Spend("spent", 1),)}, {"puts": (a_channel("chan_2", label="chan_1"),)}],
+    ids=["budget", "name"],
+)
+def test_a_commit_that_drops_what_has_changed_is_decided_again_whatever_else_would_refuse_it(
+    shelf: Shelf, refusal: dict[str, Any]
+) -> None:
+    shelf.budgets[T1, "spent", ""] = 1
+
+    with pytest.raises(Stale):
+        begun(shelf).take(TeamChanges(T1, drops=(a_channel(version=7),), **refusal))
 
 
 def test_who_is_refused_hears_which_record_has_changed(shelf: Shelf) -> None:
@@ -183,6 +200,37 @@ def test_two_records_can_change_names_in_one_transaction(shelf: Shelf) -> None:
 
 def test_a_record_that_stays_does_not_stand_in_its_own_way(shelf: Shelf) -> None:
     assert after(shelf, TeamChanges(T1, puts=(kept(shelf),))).records[T1, "channel", "chan_1"] is not None
+
+
+# ---------------------------------------------------------------- new conversations
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        TeamChanges(T1, puts=(an_exchange(tenant_id=T1),), new_conversations=("conv-1",)),
+        TeamChanges(T1, creates=(an_exchange(tenant_id=T1, version=1),), new_conversations=("conv-1",)),
+    ],
+    ids=["put", "created"],
+)
+def test_a_conversation_with_an_exchange_of_this_transaction_is_not_new(shelf: Shelf, first: TeamChanges) -> None:
+    done = begun(shelf)
+    assert done.take(first).new_conversations == ("conv-1",)
+
+    with pytest.raises(Stale) as refused:
+        done.take(TeamChanges(T1, puts=(an_exchange(id="exch_2", tenant_id=T1),), new_conversations=("conv-1",)))
+
+    assert refused.value.facts["conversation_id"] == "conv-1"
+
+
+def test_a_conversation_is_new_whatever_others_and_other_tenants_call_theirs(shelf: Shelf) -> None:
+    elsewhere = [an_exchange(tenant_id=T1, conversation_id="conv-2"), an_exchange(tenant_id=T2)]
+    after(shelf, *(TeamChanges(one.tenant_id, puts=(one,)) for one in elsewhere))
+    done = begun(shelf)
+
+    taken = done.take(TeamChanges(T1, puts=(an_exchange(id="exch_3", tenant_id=T1),), new_conversations=("conv-1",)))
+
+    assert taken.puts[0].version == 1
 
 
 # ---------------------------------------------------------------- what is written in its order

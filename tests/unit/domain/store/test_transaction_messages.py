@@ -11,7 +11,8 @@ from parley.domain.channel.post import Post, PostState
 from parley.domain.errors.errors import NotFound, Stale
 from parley.domain.record import Expect
 from parley.domain.store.changes import Moved, TeamChanges
-from parley.domain.store.transaction import EVICT_STEP, ChannelCounters
+from parley.domain.store.source import ChannelCounters
+from parley.domain.store.transaction import EVICT_STEP
 from parley.domain.store.writes import EvictPosts, ExpireChannel, ExpirePost, ExpireRequests, InsertPosts, MovePost
 from tests.contract.team_store import (
     AT,

@@ -10,22 +10,22 @@ from parley.domain.audit.entry import AuditDraft, SideHead
 from parley.domain.channel.channel import Channel
 from parley.domain.channel.event import Event, EventDraft
 from parley.domain.channel.post import Post, Receipt
+from parley.domain.exchange.exchange import Exchange
 from parley.domain.mailbox.ledger import GENESIS
 from parley.domain.record import Record
 from parley.domain.store.changes import ErasableMessage, Spend, TeamChanges
-from parley.domain.store.transaction import (
+from parley.domain.store.source import (
     FREE,
     BudgetKey,
     ChannelCounters,
-    Encoders,
     Head,
     LogEnd,
     NameKey,
     RecordKey,
     SideKey,
-    Transaction,
     name_key,
 )
+from parley.domain.store.transaction import Encoders, Transaction
 from parley.domain.store.writes import InsertPosts, Write
 from tests.contract.team_store import (
     AT,
@@ -83,6 +83,10 @@ class Shelf:
 
     def holder(self, name: NameKey) -> str:
         return next((one.id for one in self.records.values() if name_key(one) == name), FREE)
+
+    def has_exchange(self, tenant: str, conversation_id: str) -> bool:
+        kind = Exchange.kind
+        return any(key[:2] == (tenant, kind) and one.parent == conversation_id for key, one in self.records.items())
 
     def counters(self, tenant: str, channel_id: str) -> ChannelCounters | None:
         return self.channel_counters.get((tenant, channel_id))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from parley.domain.store.changes import AuditQuery
-    from parley.domain.store.transaction import BudgetKey
+    from parley.domain.store.source import BudgetKey
 
 _ROW = f"({', '.join('?' * len(AuditEntry._fields))})"
 _ROWS_LIMIT = 100

@@ -9,7 +9,8 @@ from parley.domain.store.writes import ForgetKeys
 if TYPE_CHECKING:
     from parley.domain.audit.entry import SideHead
     from parley.domain.record import Record
-    from parley.domain.store.transaction import BudgetKey, ChannelCounters, Head, RecordKey, SideKey, Transaction
+    from parley.domain.store.source import BudgetKey, ChannelCounters, Head, RecordKey, SideKey
+    from parley.domain.store.transaction import Transaction
 
 # Not cached; None means that there is no such record.
 UNKNOWN = object()

@@ -5,15 +5,16 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from parley.domain.store.transaction import name_key
+from parley.adapters.sqlite.team.reads import BY_PARENT
+from parley.domain.store.source import name_key
 from parley.wire import rows
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from parley.domain.record import Record
-    from parley.domain.store.transaction import NameKey, RecordKey
+    from parley.domain.store.source import NameKey, RecordKey
 
     Row = tuple[Any, ...]
 
@@ -25,6 +26,16 @@ _BY_KEY = "WHERE tenant = ? AND kind = ? AND id = ?"
 
 _ROW = f"({', '.join('?' * 8)})"
 _INSERT = [f"INSERT INTO record VALUES {', '.join([_ROW] * size)}" for size in range(_ROWS_LIMIT + 1)]
+
+
+# An exchange is in one of two indexes: by its name, or by its parent when it has none.
+_IN_CONVERSATION = "kind = 'exchange' AND record.tenant = wanted.tenant AND parent = conversation"
+_WITH_EXCHANGES = [
+    f"WITH wanted (tenant, conversation) AS (VALUES {', '.join(['(?, ?)'] * size)}) SELECT * FROM wanted"
+    f" WHERE EXISTS (SELECT 1 FROM record INDEXED BY record_name WHERE {_IN_CONVERSATION} AND name <> '')"
+    f" OR EXISTS (SELECT 1 FROM record INDEXED BY record_parent WHERE {_IN_CONVERSATION} AND {BY_PARENT})"
+    for size in range(_ROWS_LIMIT + 1)
+]
 
 
 def _upserts(changed: str) -> list[str]:
@@ -88,6 +99,13 @@ def holders(db: sqlite3.Connection, names: list[NameKey]) -> dict[NameKey, str]:
     """The ids of the records that have these names."""
     holder_rows = _select_rows(db, "tenant, kind, parent, name", names, " AND record.name <> ''")
     return {(row[0], row[1], row[2], row[3]): row[4] for row in holder_rows}
+
+
+def with_exchanges(db: sqlite3.Connection, conversations: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Which of these conversations have exchanges, by tenant."""
+    for start in range(0, len(conversations), _ROWS_LIMIT):
+        chunk = conversations[start : start + _ROWS_LIMIT]
+        yield from db.execute(_WITH_EXCHANGES[len(chunk)], tuple(chain.from_iterable(chunk))).fetchall()
 
 
 def _select_rows(db: sqlite3.Connection, columns: str, keys: list[Any], extra_condition: str = "") -> Iterable[Row]:

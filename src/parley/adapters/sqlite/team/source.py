@@ -14,7 +14,7 @@ from parley.adapters.sqlite.team import records as team_records
 from parley.adapters.sqlite.team.cache import UNKNOWN
 from parley.domain.channel.channel import Tally
 from parley.domain.mailbox.ledger import GENESIS
-from parley.domain.store.transaction import FREE, ChannelCounters, Head, name_key
+from parley.domain.store.source import FREE, ChannelCounters, Head, name_key
 from parley.wire import rows
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from parley.domain.channel.post import Post
     from parley.domain.record import Record
     from parley.domain.store.changes import ErasableMessage, TeamChanges
-    from parley.domain.store.transaction import BudgetKey, LogEnd, NameKey, RecordKey, SideKey
+    from parley.domain.store.source import BudgetKey, LogEnd, NameKey, RecordKey, SideKey
 
 # A channel's number is on its messages, so one that any message has is not given again.
 _LAST_CHANNEL = "SELECT MAX(IFNULL((SELECT MAX(number) FROM tally), 0), IFNULL((SELECT MAX(channel) FROM post), 0))"
@@ -40,6 +40,8 @@ class SqliteSource:
         self._db = db
         self._cache = cache
         self._names: dict[NameKey, str] = {}
+        # Whether a tenant's conversation has an exchange.
+        self._conversations: dict[tuple[str, str], bool] = {}
         # Whether a key was used before.
         self._keys: dict[str, bool] = {}
         # Tenants that begin with this transaction: nothing is known of them until it is durable.
@@ -48,6 +50,8 @@ class SqliteSource:
     def preload(self, batch: list[TeamChanges]) -> None:
         """Find out about everything new of a transaction at once: keys that were used, records and names."""
         self._find_keys([changes.saved.scope for changes in batch if changes.saved is not None])
+        if named := [(changes.tenant, name) for changes in batch for name in changes.new_conversations]:
+            self._find_conversations(named)
         new = [record for changes in batch if changes.puts for record in changes.puts if not record.version]
         if len(new) < 2:  # then it is as cheap to ask when it is needed
             return
@@ -65,6 +69,10 @@ class SqliteSource:
             self._keys.update(dict.fromkeys(chunk, False))
             used = self._db.execute(f"SELECT scope FROM saved WHERE scope IN ({', '.join('?' * len(chunk))})", chunk)
             self._keys.update({scope: True for (scope,) in used})
+
+    def _find_conversations(self, conversations: list[tuple[str, str]]) -> None:
+        self._conversations.update(dict.fromkeys(conversations, False))
+        self._conversations.update(dict.fromkeys(team_records.with_exchanges(self._db, conversations), True))
 
     def head(self, tenant: str) -> Head:
         """Where the tenant stands; a new one begins."""
@@ -101,6 +109,13 @@ class SqliteSource:
             row = self._db.execute(query, name).fetchone()
             record_id = self._names[name] = row[0] if row else FREE
         return record_id
+
+    def has_exchange(self, tenant: str, conversation_id: str) -> bool:
+        """Whether a conversation has an exchange."""
+        key = (tenant, conversation_id)
+        if key not in self._conversations:
+            self._find_conversations([key])
+        return self._conversations[key]
 
     def counters(self, tenant: str, channel_id: str) -> ChannelCounters | None:
         """A channel's counters."""

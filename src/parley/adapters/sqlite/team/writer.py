@@ -71,6 +71,9 @@ class SqliteWriter:
         log_bytes: Callable[[], int],
     ) -> None:
         self._db = db
+        # A statement of many rows keeps the pages that it changes as they were, in case it fails. A large one would
+        # write them to a file in /var/tmp: time, and content outside of the store, which no erasure reaches.
+        db.execute("PRAGMA temp_store=MEMORY")
         self._path = path
         self._cache = cache
         self._log_bytes = log_bytes

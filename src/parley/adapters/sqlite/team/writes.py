@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
 
-    from parley.domain.store.transaction import ChannelCounters, Transaction
+    from parley.domain.store.source import ChannelCounters
+    from parley.domain.store.transaction import Transaction
 
 _ROWS_LIMIT = 64
 

@@ -375,7 +375,7 @@ def _with_newcomers(decided: PendingCommit, newcomers: Mapping[str, Participant]
 async def _ungoverned(
     docket: TeamDocket, venue: Venue, drafts: Sequence[PostDraft], posts: Sequence[Post]
 ) -> TeamChanges:
-    """What messages write that are not governed."""
+    """What messages write that are not governed: where they name a conversation, because it has no exchange."""
     team, expects = docket.team, docket.expects
     events: tuple[EventDraft, ...] = ()
     if venue.channel.options.audit:
@@ -384,7 +384,10 @@ async def _ungoverned(
         logged = [_with_payload_hash(post) if several_units and post.recipients is not None else post for post in posts]
         events = tuple(audited(team, venue.channel, post, draft) for post, draft in zip(logged, drafts, strict=True))
     created = created_ids([post.id for post in posts])
-    return TeamChanges(docket.tenant, tuple(posts), tuple(expects), events=events, created_id=created)
+    new = tuple(docket.new_conversations)
+    return TeamChanges(
+        docket.tenant, tuple(posts), tuple(expects), new_conversations=new, events=events, created_id=created
+    )
 
 
 def _addressed(draft: PostDraft, role: Role | None, request: Post | None) -> Iterable[str]:

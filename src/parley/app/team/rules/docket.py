@@ -36,7 +36,7 @@ _PAGE = 500
 class TeamDocket:
     """See `app.rules.docket.Docket`. A server keeps the chains of all sides."""
 
-    __slots__ = ("at", "book", "expects", "ground", "now", "rules", "stopped", "team", "tenant")
+    __slots__ = ("at", "book", "expects", "ground", "new_conversations", "now", "rules", "stopped", "team", "tenant")
 
     def __init__(
         self,
@@ -57,6 +57,8 @@ class TeamDocket:
         self.expects = expects
         # The records that were looked up for an earlier message like this one.
         self.ground = ground
+        # Conversations that messages name, and that had no exchange when that was looked up.
+        self.new_conversations: list[str] = []
 
     @classmethod
     async def open(cls, team: Team, tenant: str, expects: list[Expect] | None = None) -> TeamDocket:
@@ -114,6 +116,8 @@ class TeamDocket:
         """The commit of a decision, with a message to each agent whose held message was decided."""
         puts = decision.records
         decided = decision.decided if decision.approvals else ()
+        exchange = decision.exchange
+        opens = exchange is not None and not exchange.version
         created = decision.message or decision.held or (puts[0] if puts else None)
         changes = TeamChanges(
             self.tenant,
@@ -123,6 +127,7 @@ class TeamDocket:
             events=events,
             audits=decision.audits,
             spends=(*decision.spends, *queue_freed(decided)) if decided else decision.spends,
+            new_conversations=tuple(self.new_conversations) if opens else (),
             created_id=created.id if created is not None else "",
             ground=self.ground,
         )

@@ -62,14 +62,14 @@ def changes_of(
     if decision is None:
         return None
     if draft.wishes is not None and draft.wishes.conversation_id:
-        return _continued(team, caller, draft, decision, draft.wishes, message_id)
+        return _in_named_conversation(team, caller, draft, decision, draft.wishes, message_id)
     opening = decision.outcome.openings.find(_opening_key(caller, draft))
     if opening is None:
         return None
     summary = _summary_if_ordinary(team, draft, opening.beside, decision.outcome.terms)
     if summary is None:
         return None
-    return _opened(team, opening, draft, summary, decision.outcome.terms, decision.ground, message_id)
+    return _opened(team, opening, draft, summary, decision, message_id)
 
 
 def _summary_if_ordinary(team: Team, draft: PostDraft, beside: tuple[str, ...], terms: Terms) -> str | None:
@@ -79,6 +79,35 @@ def _summary_if_ordinary(team: Team, draft: PostDraft, beside: tuple[str, ...], 
     if scan(texts, terms.policy, team.governance.detectors) != ((), ()):
         return None
     return summary_of(body)
+
+
+def _in_named_conversation(
+    team: Team,
+    caller: Caller,
+    draft: PostDraft,
+    decision: RememberedDecision[GovernedTerms],
+    wishes: Wishes,
+    message_id: str,
+) -> TeamChanges | None:
+    """What a message writes that opens or goes on with the conversation that it names, as one like it did before.
+
+    Where other nodes write, too, it is decided: what is in memory may be behind there, and the commit of a message that
+    goes on would not notice a new exchange of the conversation.
+    """
+    if not team.store.is_current:
+        return None
+    if team.governance.known_conversation(caller.tenant, wishes.conversation_id):
+        return _continued(team, caller, draft, decision, wishes, message_id)
+    # No exchange of the conversation is known: the commit looks for one.
+    opening = decision.outcome.named_openings.find(_named_key(team, caller, draft, wishes))
+    if opening is None:
+        return None
+    # Nobody has read the name yet: it is inspected with the message.
+    beside = (*opening.beside, wishes.conversation_id)
+    summary = _summary_if_ordinary(team, draft, beside, decision.outcome.terms)
+    if summary is None:
+        return None
+    return _opened(team, opening, draft, summary, decision, message_id, wishes.conversation_id)
 
 
 def _continued(
@@ -94,7 +123,7 @@ def _continued(
     now, at = team.round_time(), team.round_stamp()
     if exchange is None or exchange.expires_at <= at:
         return None
-    like = decision.outcome.continuations.find(_continuation_key(team, caller, draft, wishes, exchange))
+    like = decision.outcome.continuations.find(_named_key(team, caller, draft, wishes, exchange))
     if like is None:
         return None
     summary = _summary_if_ordinary(team, draft, like.beside, decision.outcome.terms)
@@ -128,12 +157,7 @@ def _continued(
 
 
 def _only_exchange(team: Team, caller: Caller, draft: PostDraft, conversation_id: str) -> Exchange | None:
-    """The exchange of these two in a conversation that has no other; None when that is not known in memory.
-
-    Where other nodes write, too, what is in memory may be behind, and a commit would not notice a new exchange.
-    """
-    if not team.store.is_current:
-        return None
+    """The exchange of these two in a conversation that has no other; None when that is not known in memory."""
     ids = team.governance.known_conversation(caller.tenant, conversation_id)
     if ids is None or len(ids) != 1:
         return None
@@ -161,17 +185,25 @@ def _expiry(team: Team, draft: PostDraft, now: datetime) -> str:
 
 
 def _opened(
-    team: Team, opening: Opening, draft: PostDraft, summary: str, terms: Terms, ground: Ground, message_id: str
+    team: Team,
+    opening: Opening,
+    draft: PostDraft,
+    summary: str,
+    decision: RememberedDecision[GovernedTerms],
+    message_id: str,
+    name: str = "",
 ) -> TeamChanges:
-    """What a message writes: the opening with its ids, its times and its content."""
+    """What a message writes: the opening with its ids, its times and its content. `name`: of its conversation."""
     now, at, like = team.round_time(), team.round_stamp(), opening.like
-    moment = opening.moment(now, at, terms)
+    moment = opening.moment(now, at, decision.outcome.terms)
     message_id = message_id or team.new_id("msg")
     # One id for what begins together.
     own_id = message_id.removeprefix("msg_")
-    exchange_id, conversation_id = f"exch_{own_id}", f"conv_{own_id}"
+    exchange_id, conversation_id = f"exch_{own_id}", name or f"conv_{own_id}"
     payload = draft.payload
-    metadata = opening.metadata % (conversation_id.encode(), moment.envelope_expires_at, exchange_id.encode())
+    conversation = conversation_id.encode()
+    stamps = (conversation, moment.envelope_expires_at, exchange_id.encode())
+    metadata = opening.metadata % ((conversation, *stamps) if name else stamps)
     expires_at = _expiry(team, draft, now)
     post = like.with_content(message_id, payload, metadata, at, expires_at, exchange_id, partial=draft.partial)
     exchange = opening.exchange.fill(
@@ -194,8 +226,9 @@ def _opened(
         creates=(exchange,),
         audits=_entries(team, opening.entries, at, values),
         spends=moment.spends,
+        new_conversations=(name,) if name else (),
         created_id=message_id,
-        ground=ground,
+        ground=decision.ground,
     )
 
 
@@ -234,10 +267,14 @@ def _opening_key(caller: Caller, draft: PostDraft) -> OpeningKey:
     return OpeningKey(draft.metadata, draft.wishes, caller.actor, caller.key_id)
 
 
-def _continuation_key(team: Team, caller: Caller, draft: PostDraft, wishes: Wishes, exchange: Exchange) -> OpeningKey:
+def _named_key(
+    team: Team, caller: Caller, draft: PostDraft, wishes: Wishes, exchange: Exchange | None = None
+) -> OpeningKey:
+    """The key of a message that names its conversation, and of the exchange that it goes on with."""
     metadata = team.envelopes.without_conversation(draft.metadata, wishes.conversation_id)
     unnamed = wishes._replace(conversation_id="")
-    return OpeningKey(metadata, unnamed, caller.actor, caller.key_id, shape_of(exchange))
+    shape = shape_of(exchange) if exchange is not None else ()
+    return OpeningKey(metadata, unnamed, caller.actor, caller.key_id, shape)
 
 
 def _keep(docket: TeamDocket, message: ProposedPost, decision: RulesDecision[Post], remembered: GovernedTerms) -> None:
@@ -267,14 +304,22 @@ def _keep(docket: TeamDocket, message: ProposedPost, decision: RulesDecision[Pos
     if not all(entry.is_written_as_it_is for entry in entries):
         return
     conversation = wishes.conversation_id if wishes is not None else ""
+    if conversation and not team.store.is_current:
+        return  # see `_in_named_conversation`
     stamps = (draft.metadata, ruling.envelope, ruling.ext, label, conversation)
-    if not conversation and not exchange.version:
-        key = _opening_key(caller, draft)
-        metadata = team.envelopes.stamp_template(*stamps) if remembered.openings.is_repeated(key) else b""
+    if not exchange.version:
+        if wishes is None or not conversation:
+            key, openings = _opening_key(caller, draft), remembered.openings
+        elif conversation in docket.new_conversations:
+            key, openings = _named_key(team, caller, draft, wishes), remembered.named_openings
+        else:
+            return
+        metadata = team.envelopes.stamp_template(*stamps) if openings.is_repeated(key) else b""
         if metadata:
             # As it will be stored: nothing is there under its id, so this is its first version.
             created = changed(exchange, transcript=(), version=1)
-            remembered.openings.keep(key, Opening(like, created, metadata, beside, entries, decision.spends))
+            openings.keep(key, Opening(like, created, metadata, beside, entries, decision.spends))
+        return
     before = ruling.exchange_before
     # A name that nobody has read yet is inspected with the message; and where something waits for a person, or ends
     # with the message, that depends on more than the exchange.
@@ -283,7 +328,7 @@ def _keep(docket: TeamDocket, message: ProposedPost, decision: RulesDecision[Pos
     if wishes is not None and conversation and before.version and before.current_round and goes_on:
         after = _changes_between(before, exchange)
         only = _only_exchange(team, caller, draft, conversation)
-        key = _continuation_key(team, caller, draft, wishes, before)
+        key = _named_key(team, caller, draft, wishes, before)
         if after is None or only is None or only.id != before.id or not remembered.continuations.is_repeated(key):
             return
         metadata = team.envelopes.stamp_template(*stamps)
@@ -333,6 +378,7 @@ def remember(docket: TeamDocket, message: ProposedPost, governed: GovernedPost, 
         message.placed._replace(id="", payload=b"", metadata=b"", created_at="", expires_at=""),
         concerned=concerns(policy, submission.sender, receiver),
         openings=LikeMessages(),
+        named_openings=LikeMessages(),
         continuations=LikeMessages(),
     )
     key = DecisionKey(caller.tenant, caller.agent, channel.id, draft.to, draft.pattern)

@@ -253,6 +253,10 @@ async def _exchanges(docket: TeamDocket, message: ProposedPost) -> tuple[Exchang
     conversation = mine.conversation_id if mine is not None else wishes.conversation_id or claimed
     others: list[Exchange] = []
     ids = await team.governance.conversation(team.store, tenant, conversation) if conversation else ()
+    # Openings by what is remembered do not wait for the lock of the conversation. Where other nodes write, too, there
+    # are none.
+    if conversation and not ids and team.store.is_current:
+        docket.new_conversations.append(conversation)
     for exchange_id in dict.fromkeys((*ids, parent) if parent else ids):
         exchange = await docket.exchange(exchange_id)
         if exchange is None or not exchange.reserved or (mine is not None and exchange.id == mine.id):

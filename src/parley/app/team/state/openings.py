@@ -4,7 +4,8 @@
     the next:  "And now?"     ──> the same Opening, filled in; its content is inspected like every other's
 
 An `Opening` is of a message that opens an exchange, a `Continuation` of one that goes on with it. Messages are alike
-that have the same terms, the same metadata and the same key; and go on with exchanges that stand alike.
+that have the same terms, the same metadata but for the name of their conversation, and the same key; and go on with
+exchanges that stand alike.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class OpeningKey(NamedTuple):
     wishes: Wishes | None
     actor: str
     key_id: str
-    # Of a message that goes on with an exchange: how that stands. Its metadata and wishes are without its name.
+    # Of a message that goes on with an exchange: how that stands. Where a message names its conversation, its metadata
+    # and wishes are without the name.
     shape: tuple[Any, ...] = ()
 
 
@@ -73,7 +75,8 @@ class Opening:
         self.exchange = RecordTemplate(exchange, self.VARYING)
         # Whether the exchange is over with it.
         self.ends = exchange.over
-        # With a %b for the conversation, the end of the exchange and the id of the exchange, in this order.
+        # With a %b for the conversation, the end of the exchange and the id of the exchange, in this order. Where the
+        # sender names the conversation, there is another one for the name before them.
         self.metadata = metadata
         # What is inspected beside the content.
         self.beside = beside

@@ -53,6 +53,8 @@ class GovernedTerms(NamedTuple):
     # Whether the rules apply to a message that does not ask for them.
     concerned: bool
     openings: LikeMessages[Opening]
+    # Of messages that name their conversation.
+    named_openings: LikeMessages[Opening]
     continuations: LikeMessages[Continuation]
 
 
@@ -120,9 +122,13 @@ class RulesState:
                 for meanwhile in self._loading.get(key, ()):
                     meanwhile.append(record.id)
                 # A conversation that is not cached is loaded from the store when it is needed. One that begins with
-                # this exchange, under a name of ours, has no other.
+                # this exchange has no other: under a name of ours, or under one that the commit looked for.
                 ids = self._conversations.get(key)
-                if ids is None and record.version == 1 and record.conversation_id == conversation_of(record.id):
+                if (
+                    ids is None
+                    and record.version == 1
+                    and record.conversation_id in (conversation_of(record.id), *committed.new_conversations)
+                ):
                     ids = ()
                 if ids is not None and record.id not in ids:
                     self._remember(key, (*ids, record.id))

@@ -5,7 +5,8 @@ from typing import Any, cast
 from parley.adapters.sqlite.team.cache import StoreCache
 from parley.domain.audit.entry import SideHead
 from parley.domain.channel.channel import Tally
-from parley.domain.store.transaction import ChannelCounters, Encoders, Head, Transaction, TransactionSource
+from parley.domain.store.source import ChannelCounters, Head, TransactionSource
+from parley.domain.store.transaction import Encoders, Transaction
 from parley.domain.store.writes import ForgetKeys
 from tests.contract.team_store import T1, an_intent
 from tests.rigs.team import kinds

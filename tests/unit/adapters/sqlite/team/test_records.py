@@ -13,7 +13,7 @@ from parley.adapters.sqlite.team import file as team_file
 from parley.adapters.sqlite.team import records as team_records
 from parley.domain.channel.channel import Channel
 from parley.domain.record import Record
-from parley.domain.store.transaction import RecordKey, name_key
+from parley.domain.store.source import RecordKey, name_key
 from tests.contract.team_store import T1, T2, a_channel, an_intent
 
 

@@ -21,7 +21,8 @@ from parley.domain.errors.rules import Overspent
 from parley.domain.errors.team import NameTaken
 from parley.domain.record import Record
 from parley.domain.store.changes import ErasableMessage, Spend, TeamChanges
-from parley.domain.store.transaction import FREE, Transaction, name_key
+from parley.domain.store.source import FREE, name_key
+from parley.domain.store.transaction import Transaction
 from tests.contract.team_store import AT, T1, T2, a_channel, a_post, a_use, an_event, an_intent
 from tests.rigs.team import kinds
 

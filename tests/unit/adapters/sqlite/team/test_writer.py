@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from parley.adapters.sqlite.team import file as team_file
 from parley.adapters.sqlite.team import writer as team_writer
 from parley.adapters.sqlite.team.cache import StoreCache
 from parley.adapters.sqlite.team.writer import SqliteWriter
+from parley.domain.channel.post import Post
 from parley.domain.errors.errors import Stale, Unavailable
 from parley.domain.record import Expect
 from parley.domain.store.changes import Committed, ErasableMessage, TeamChanges
@@ -51,6 +54,41 @@ async def at_work(tmp_path: Path) -> AsyncIterator[Bench]:
     finally:
         bench.writer.stop()
         await asyncio.to_thread(bench.writer.join)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no list of open files")
+@in_loop
+async def test_no_content_is_written_to_a_file_beside_the_store(tmp_path: Path) -> None:
+    def message(number: int) -> Post:
+        # Names all over the index, so that a group changes many pages.
+        return a_post(f"msg_{sha256(b'%d' % number).hexdigest()[:26]}")
+
+    async with at_work(tmp_path) as bench:
+        await asyncio.gather(*(bench.writer.commit(TeamChanges(T1, (message(n),))) for n in range(6_000)))
+        beside: set[str] = set()
+        looks = 0
+
+        def look() -> int:
+            nonlocal looks
+            looks += 1
+            # SQLite removes the names of its temporary files as soon as they are open.
+            beside.update(name for name in open_files() if "/etilqs_" in name)
+            return 0
+
+        bench.db.set_progress_handler(look, 20)
+        await asyncio.gather(*(bench.writer.commit(TeamChanges(T1, (message(n),))) for n in range(6_000, 6_200)))
+        bench.db.set_progress_handler(None, 0)
+
+    assert looks > 100
+    assert beside == set()
+
+
+def open_files() -> list[str]:
+    names = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):
+            names.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return names
 
 
 @in_loop

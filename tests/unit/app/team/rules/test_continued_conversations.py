@@ -1,7 +1,9 @@
-"""Messages that go on with a conversation: what is written like one before is what would have been decided."""
+"""Messages in named conversations: what is written like one before is what would have been decided."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 from datetime import timedelta
 
 import pytest
@@ -13,11 +15,15 @@ from parley.app.team.rules import governed_messages
 from parley.app.team.state.rules import RulesState
 from parley.domain.channel.post import Post
 from parley.domain.directory.callers import DEFAULT_TENANT
+from parley.domain.errors.errors import Invalid
 from parley.domain.errors.rules import ExchangeClosed
 from parley.domain.exchange.exchange import Exchange, Outcome, accepted, ended
+from parley.domain.rules.policy import AppliesTo
+from parley.domain.rules.ruling import scan
 from parley.domain.store.changes import TeamChanges
 from parley.domain.store.transaction import Transaction
-from tests.rigs.governed import place
+from parley.domain.times import stamp
+from tests.rigs.governed import place, put_policy
 from tests.rigs.remembered import (
     AGENTS,
     CLOSE,
@@ -32,7 +38,8 @@ from tests.rigs.remembered import (
     stopped,
     tighter,
 )
-from tests.rigs.team import Rig, before_the_commit, with_rig
+from tests.rigs.team import CHANNEL, Rig, before_the_commit, with_rig
+from tests.samples.governed import an_exchange
 
 QUERY = {"exchange_type": "information_query"}
 
@@ -73,13 +80,30 @@ async def closed(rig: Rig, conversation: str) -> None:
         await rig.put(ended(exchange, Outcome.RESOLVED, rig.at(), "alice", "done"))
 
 
+async def opened_by_another(rig: Rig, conversation: str) -> None:
+    """Someone has told alice something in this conversation: what she says there is one hop further on."""
+    if await _exchange(rig, conversation) is None:
+        exchange = an_exchange(
+            id=rig.team.new_id("exch"),
+            tenant_id=DEFAULT_TENANT,
+            conversation_id=conversation,
+            initiator="carol",
+            responder="alice",
+            channel_id=CHANNEL,
+            expires_at=stamp(rig.clock.at + timedelta(hours=1)),
+        )
+        await rig.put(accepted(exchange, "carol", "Said meanwhile", rig.at(), 1))
+
+
 async def days_later(rig: Rig) -> None:
     rig.clock.at += timedelta(days=2)
 
 
 def exchange_changes() -> st.SearchStrategy[Change]:
     return st.one_of(
-        st.builds(partly, st.sampled_from([took_a_round, closed]), st.sampled_from(("four", "five"))),
+        st.builds(
+            partly, st.sampled_from([took_a_round, closed, opened_by_another]), st.sampled_from(("four", "five"))
+        ),
         st.just(days_later),
     )
 
@@ -140,16 +164,16 @@ def test_the_mutant_that_goes_on_with_an_exchange_that_has_changed_is_caught(
 ) -> None:
     steps: list[Step] = [*KNOWN, BEGUN, BACK, BEGUN._replace(meanwhile=change)]
     compare(steps, governed=True)
-    check, check_version, remembered = Transaction._check, Transaction._check_version, list[bool]()
+    check, check_version, remembered = Transaction._check_ground, Transaction._check_version, list[bool]()
 
-    def noting(self: Transaction, changes: TeamChanges, **more: bool) -> None:
+    def noting(self: Transaction, changes: TeamChanges) -> None:
         remembered[:] = [changes.ground is not None]
-        check(self, changes, **more)
+        check(self, changes)
 
     def unless_exchange(self: Transaction, key: tuple[str, str, str], version: int) -> object:
         return self.record(key) if remembered[0] and key[1] == Exchange.kind else check_version(self, key, version)
 
-    monkeypatch.setattr(Transaction, "_check", noting)
+    monkeypatch.setattr(Transaction, "_check_ground", noting)
     monkeypatch.setattr(Transaction, "_check_version", unless_exchange)
 
     with pytest.raises(AssertionError):
@@ -194,6 +218,38 @@ def test_the_mutant_that_overlooks_another_exchange_of_the_conversation_is_caugh
         compare(steps, governed=True)
 
 
+@pytest.mark.sqlite_only
+def test_the_mutant_that_opens_a_conversation_which_another_has_opened_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[Step] = [*KNOWN, BEGUN._replace(meanwhile=partly(opened_by_another, "four"))]
+    compare(steps, governed=True)
+    write = governed_messages._opened
+    monkeypatch.setattr(governed_messages, "_opened", lambda *args: write(*args)._replace(new_conversations=()))
+
+    with pytest.raises(AssertionError):
+        compare(steps, governed=True)
+
+
+@pytest.mark.sqlite_only
+@pytest.mark.parametrize("name", ["password:hunter22", "4111111111111111", "we-promise-it"])
+def test_the_mutant_that_does_not_inspect_the_name_of_a_conversation_is_caught(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    steps: list[Step] = [*KNOWN, said("alice", "bob", name)]
+    compare(steps, governed=True)
+    monkeypatch.setattr(governed_messages, "scan", lambda texts, *rest: scan(texts[:1], *rest))
+
+    with pytest.raises(AssertionError):
+        compare(steps, governed=True)
+
+
+@pytest.mark.both_stores
+@pytest.mark.parametrize("name", ["40", "a.b_c:d@e/f+g-h", "conversation_id", "four" * 32])
+def test_a_conversation_is_opened_under_whatever_name(name: str) -> None:
+    compare([*KNOWN, said("alice", "bob", name), said("bob", "alice", name)], governed=True)
+
+
 def test_nobody_goes_on_with_an_exchange_that_has_expired() -> None:
     compare([*KNOWN, BEGUN, BACK, days_later, BEGUN], governed=True)
 
@@ -223,14 +279,15 @@ async def test_the_rounds_of_a_conversation_like_two_before_are_not_decided(
     await _ready(rig)
     for message in KNOWN:
         await _say(rig, message)
-    first = await _say(rig, BEGUN)
     monkeypatch.setattr(governed_messages, "govern", None)
 
-    posts = [await _say(rig, BACK._replace(text="Done.")), await _say(rig, BEGUN._replace(text="Thanks."))]
+    said_then = [BEGUN, BACK._replace(text="Done."), BEGUN._replace(text="Thanks.")]
+    posts = [await _say(rig, message) for message in said_then]
 
-    assert {post.exchange_id for post in posts} == {first.exchange_id}
     exchange = await _exchange(rig, "four")
     assert exchange is not None
+    assert {post.exchange_id for post in posts} == {exchange.id}
+    assert {json.loads(post.metadata)["ocip"]["conversation_id"] for post in posts} == {"four"}
     assert (exchange.version, exchange.current_round) == (3, 3)
     assert [(turn.sender, turn.summary) for turn in exchange.transcript][1:] == [("bob", "Done."), ("alice", "Thanks.")]
 
@@ -251,6 +308,72 @@ async def test_a_conversation_that_was_opened_without_a_name_goes_on_without_bei
     back = await _say(rig, said("bob", "alice", exchange.conversation_id))
 
     assert back.exchange_id == opened.exchange_id
+
+
+@pytest.mark.both_stores
+@with_rig
+async def test_of_two_that_open_a_conversation_at_once_the_second_finds_the_exchange_of_the_first(rig: Rig) -> None:
+    await _ready(rig)
+    for message in KNOWN:
+        await _say(rig, message)
+
+    # One like those before, and one like none before: it is decided.
+    posts = await asyncio.gather(_say(rig, BEGUN), _say(rig, said("alice", "bob", "four", "We decided it.")))
+
+    exchange = await _exchange(rig, "four")
+    assert exchange is not None
+    assert {post.exchange_id for post in posts} == {exchange.id}
+    assert exchange.current_round == 2
+
+
+async def _ready_for_annotated(rig: Rig) -> None:
+    """Only messages that ask for something are governed, and those that go on with an exchange."""
+    await _ready(rig)
+    await put_policy(rig, applies_to=AppliesTo.ANNOTATED)
+    for message in KNOWN:
+        await _say(rig, message)
+
+
+UNASKED = Message("alice", "bob", {"conversation_id": "four"}, "We promise it.")
+
+
+@pytest.mark.sqlite_only
+@with_rig
+async def test_a_message_that_is_not_governed_is_decided_again_when_its_conversation_is_opened_meanwhile(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _ready_for_annotated(rig)
+    before_the_commit(rig, monkeypatch, lambda rig: _say(rig, BEGUN))
+
+    outcome = await posting.post(rig.team, rig.caller("alice"), CHANNEL, UNASKED.draft)
+
+    assert isinstance(outcome, posting.Held)
+    exchange = await _exchange(rig, "four")
+    assert exchange is not None
+    assert outcome.approval.exchange_id == exchange.id
+
+
+@pytest.mark.sqlite_only
+@with_rig
+async def test_each_conversation_that_a_batch_names_is_looked_at_in_its_commit(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _ready_for_annotated(rig)
+    drafts = [UNASKED._replace(metadata={"conversation_id": name}).draft for name in ("four", "five")]
+    before_the_commit(rig, monkeypatch, lambda rig: _say(rig, BEGUN))
+
+    with pytest.raises(Invalid, match="one by one"):
+        await posting.post_all(rig.team, rig.caller("alice"), CHANNEL, drafts)
+
+
+@pytest.mark.both_stores
+@with_rig
+async def test_a_message_in_a_conversation_without_an_exchange_is_not_governed_where_nobody_asks(rig: Rig) -> None:
+    await _ready_for_annotated(rig)
+
+    posts = [await _say(rig, UNASKED) for _ in range(3)]
+
+    assert {post.exchange_id for post in posts} == {""}
 
 
 @pytest.mark.both_stores

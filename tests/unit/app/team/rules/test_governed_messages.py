@@ -203,7 +203,7 @@ async def test_what_changes_between_lookup_and_commit_is_decided_again(
     rig: Rig, change: Change, refusal: type[ParleyError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await _said_once(rig)
-    before_the_commit(rig, monkeypatch, change)  # type: ignore[arg-type]  # what it returns is not used
+    before_the_commit(rig, monkeypatch, change)
 
     with pytest.raises(refusal):
         await _say(rig, ASK_BOB)

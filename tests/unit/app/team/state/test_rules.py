@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -100,6 +101,22 @@ async def test_as_many_conversations_as_there_are_do_not_fill_the_memory(
         await known(rig, f"conv-{number}")
 
     assert len(rig.team.governance._conversations) == 3
+
+
+def test_each_conversation_that_began_in_merged_commits_is_known_from_then_on() -> None:
+    state = RulesState()
+    opened = [
+        an_exchange(id=f"exch_{number}", conversation_id=f"conv-{number}", tenant_id="t", version=1)
+        for number in (1, 2)
+    ]
+    went_on, known_before = replace(opened[0], version=2), an_exchange(id="exch_3", conversation_id="conv-3", version=2)
+
+    # Of the third one it is not known whether it is alone: nobody has looked for others before it.
+    puts = (*opened, went_on, known_before)
+    state.publish("t", Committed(4, puts=puts, new_conversations=("conv-1", "conv-2")))
+
+    known = [state.known_conversation("t", f"conv-{number}") for number in (1, 2, 3)]
+    assert known == [("exch_1",), ("exch_2",), None]
 
 
 def test_what_nobody_has_asked_for_is_not_remembered() -> None:
