@@ -391,8 +391,12 @@ def _stamped_text(proposal: Proposal, terms: Terms, begun: Exchange, envelope: E
     texts = _texts_beside((*envelope, *ext), ours)
     if not texts:
         return ""
-    parties = (proposal.sender.agent, *[receiver.agent for receiver in proposal.receivers])
-    return "\n".join(without_names(texts, parties))
+    return "\n".join(without_parties(texts, proposal.sender, proposal.receivers))
+
+
+def without_parties(texts: Iterable[str], sender: Party, receivers: Iterable[Party]) -> list[str]:
+    """Texts among the stamps as they are inspected: without the names of the parties, which no sender chose."""
+    return without_names(texts, (sender.agent, *[receiver.agent for receiver in receivers]))
 
 
 def _texts_beside(stamps: tuple[Any, ...], ours: set[object]) -> list[str]:

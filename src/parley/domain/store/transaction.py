@@ -152,6 +152,15 @@ class Transaction:
 
     def _check_beside_posts(self, changes: TeamChanges) -> None:
         tenant = changes.tenant
+        # First of all: a request that was answered before is answered by what is stored, not decided again.
+        saved = changes.saved
+        # Without an answer the key is only reserved: its answer is stored by a later commit.
+        if (
+            saved is not None
+            and not saved.answer
+            and ((tenant, saved.scope) in self.saved or self._source.is_saved(tenant, saved.scope))
+        ):
+            raise Stale("the idempotency key was used at this moment")
         self._check_expects(tenant, changes.expects)
         for conversation_id in changes.new_conversations:
             self._check_is_new(tenant, conversation_id)
@@ -161,14 +170,6 @@ class Transaction:
         for record in changes.puts:
             stored = self._check_version((record.tenant_id, record.kind, record.id), record.version)
             self._check_name(record, stored)
-        saved = changes.saved
-        # Without an answer the key is only reserved: its answer is stored by a later commit.
-        if (
-            saved is not None
-            and not saved.answer
-            and ((tenant, saved.scope) in self.saved or self._source.is_saved(tenant, saved.scope))
-        ):
-            raise Stale("the idempotency key was used at this moment")
         if changes.spends:
             self._check_spends(tenant, changes.spends)
 

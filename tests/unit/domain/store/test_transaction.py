@@ -223,6 +223,17 @@ def test_a_conversation_with_an_exchange_of_this_transaction_is_not_new(shelf: S
     assert refused.value.facts["conversation_id"] == "conv-1"
 
 
+def test_a_request_that_was_answered_is_not_decided_again_for_what_changed_since(shelf: Shelf) -> None:
+    """Only a refusal that names a record is: its answer is stored, and a second decision would be recorded."""
+    after(shelf, TeamChanges(T1, puts=(an_exchange(tenant_id=T1),)))
+    shelf.scopes.add((T1, "used"))
+
+    with pytest.raises(Stale) as refused:
+        begun(shelf).take(TeamChanges(T1, (a_post("msg_1"),), new_conversations=("conv-1",), saved=a_use("used")))
+
+    assert "kind" not in refused.value.facts
+
+
 def test_a_conversation_is_new_whatever_others_and_other_tenants_call_theirs(shelf: Shelf) -> None:
     elsewhere = [an_exchange(tenant_id=T1, conversation_id="conv-2"), an_exchange(tenant_id=T2)]
     after(shelf, *(TeamChanges(one.tenant_id, puts=(one,)) for one in elsewhere))

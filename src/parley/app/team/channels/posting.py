@@ -165,7 +165,8 @@ async def post_all(team: Team, caller: Caller, channel_id: str, drafts: Sequence
             raise Invalid.because([_ONE_BY_ONE])
         return decided
 
-    _, committed = await decide_and_commit(team, caller, attempt)
+    async with governing.lock_conversations(team, caller, drafts):
+        _, committed = await decide_and_commit(team, caller, attempt)
     # Messages that the server itself adds to the commit come after these.
     return committed.posts[: len(drafts)]
 

@@ -36,7 +36,19 @@ _PAGE = 500
 class TeamDocket:
     """See `app.rules.docket.Docket`. A server keeps the chains of all sides."""
 
-    __slots__ = ("at", "book", "expects", "ground", "new_conversations", "now", "rules", "stopped", "team", "tenant")
+    __slots__ = (
+        "at",
+        "book",
+        "counted",
+        "expects",
+        "ground",
+        "new_conversations",
+        "now",
+        "rules",
+        "stopped",
+        "team",
+        "tenant",
+    )
 
     def __init__(
         self,
@@ -59,6 +71,8 @@ class TeamDocket:
         self.ground = ground
         # Conversations that messages name, and that had no exchange when that was looked up.
         self.new_conversations: list[str] = []
+        # Other exchanges of the conversation whose rounds count in this one, as the rounds of this one do in them.
+        self.counted: list[Exchange] = []
 
     @classmethod
     async def open(cls, team: Team, tenant: str, expects: list[Expect] | None = None) -> TeamDocket:
@@ -115,9 +129,13 @@ class TeamDocket:
     async def changes(self, decision: RulesDecision[Post], events: tuple[EventDraft, ...] = ()) -> TeamChanges:
         """The commit of a decision, with a message to each agent whose held message was decided."""
         puts = decision.records
-        decided = decision.decided if decision.approvals else ()
         exchange = decision.exchange
         opens = exchange is not None and not exchange.version
+        if opens:
+            # What is decided about them at this moment does not know of the new one: their versions tell it.
+            written = {record.id for record in puts}
+            puts += tuple([counted for counted in self.counted if counted.id not in written])
+        decided = decision.decided if decision.approvals else ()
         created = decision.message or decision.held or (puts[0] if puts else None)
         changes = TeamChanges(
             self.tenant,

@@ -29,7 +29,7 @@ from parley.domain.exchange.exchange import Exchange, Outcome, Turn, shape_of, s
 from parley.domain.message.message import Pattern
 from parley.domain.record import changed
 from parley.domain.rules.rulebook import concerns
-from parley.domain.rules.ruling import envelope_time, scan
+from parley.domain.rules.ruling import envelope_time, scan, without_parties
 from parley.domain.rules.terms import Terms
 from parley.domain.store.changes import TeamChanges
 from parley.domain.store.ground import Ground
@@ -103,8 +103,9 @@ def _in_named_conversation(
     if opening is None:
         return None
     # Nobody has read the name yet: it is inspected with the message.
-    beside = (*opening.beside, wishes.conversation_id)
-    summary = _summary_if_ordinary(team, draft, beside, decision.outcome.terms)
+    terms = decision.outcome.terms
+    beside = (*opening.beside, *without_parties((wishes.conversation_id,), terms.sender, terms.receivers))
+    summary = _summary_if_ordinary(team, draft, beside, terms)
     if summary is None:
         return None
     return _opened(team, opening, draft, summary, decision, message_id, wishes.conversation_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.app.rules.docket import Delivered, Submission
@@ -31,6 +31,7 @@ from parley.domain.rules.suspension import check_not_stopped
 from parley.domain.store.changes import TeamChanges
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
     from contextlib import AbstractAsyncContextManager
 
     from parley.app.rules.docket import RulesDecision
@@ -97,12 +98,25 @@ class GovernedPost(NamedTuple):
 
 def lock_conversation(team: Team, caller: Caller, draft: PostDraft) -> AbstractAsyncContextManager[None]:
     """Serialise posts of one conversation, so that they do not compete for the same number in it."""
-    wishes = draft.wishes
-    conversation = draft.in_reply_to
-    if wishes is not None:
-        from_envelope = wishes.envelope.conversation_id if wishes.envelope else ""
-        conversation = wishes.conversation_id or from_envelope or conversation
+    conversation = _conversation_of(draft)
     return team.governance.lock(caller.tenant, conversation) if conversation else _NO_LOCK
+
+
+@asynccontextmanager
+async def lock_conversations(team: Team, caller: Caller, drafts: Iterable[PostDraft]) -> AsyncIterator[None]:
+    """The same for a batch. Its locks are taken in order, so that no two batches wait for each other."""
+    async with AsyncExitStack() as stack:
+        for conversation in sorted({_conversation_of(draft) for draft in drafts} - {""}):
+            await stack.enter_async_context(team.governance.lock(caller.tenant, conversation))
+        yield
+
+
+def _conversation_of(draft: PostDraft) -> str:
+    """What its conversation is locked by: its name, or the request that a message answers without naming it."""
+    if draft.wishes is None:
+        return draft.in_reply_to
+    from_envelope = draft.wishes.envelope.conversation_id if draft.wishes.envelope else ""
+    return draft.wishes.conversation_id or from_envelope or draft.in_reply_to
 
 
 async def govern(docket: TeamDocket, message: ProposedPost) -> GovernedPost:
@@ -253,9 +267,8 @@ async def _exchanges(docket: TeamDocket, message: ProposedPost) -> tuple[Exchang
     conversation = mine.conversation_id if mine is not None else wishes.conversation_id or claimed
     others: list[Exchange] = []
     ids = await team.governance.conversation(team.store, tenant, conversation) if conversation else ()
-    # Openings by what is remembered do not wait for the lock of the conversation. Where other nodes write, too, there
-    # are none.
-    if conversation and not ids and team.store.is_current:
+    # Openings by what is remembered do not wait for the lock of the conversation, nor do those on other nodes.
+    if conversation and not ids:
         docket.new_conversations.append(conversation)
     for exchange_id in dict.fromkeys((*ids, parent) if parent else ids):
         exchange = await docket.exchange(exchange_id)
@@ -270,7 +283,9 @@ async def _exchanges(docket: TeamDocket, message: ProposedPost) -> tuple[Exchang
         docket.expects.append(expecting(mine))
     to_several = is_group(mine.responder if mine is not None else to)
     # The decision depends on their rounds.
-    docket.expects += [expecting(exchange) for exchange in others if to_several or is_group(exchange.responder)]
+    counted = [exchange for exchange in others if to_several or is_group(exchange.responder)]
+    docket.expects += [expecting(exchange) for exchange in counted]
+    docket.counted += [exchange for exchange in counted if exchange.conversation_id == conversation]
     return mine, tuple(others)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import nullcontext
 from datetime import timedelta
 
 import pytest
@@ -11,13 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parley.app.team.channels import posting
-from parley.app.team.rules import governed_messages
+from parley.app.team.rules import governed_messages, governing
 from parley.app.team.state.rules import RulesState
-from parley.domain.channel.post import Post
+from parley.domain.channel.post import Post, PostDraft
 from parley.domain.directory.callers import DEFAULT_TENANT
 from parley.domain.errors.errors import Invalid
 from parley.domain.errors.rules import ExchangeClosed
 from parley.domain.exchange.exchange import Exchange, Outcome, accepted, ended
+from parley.domain.message.message import Pattern
 from parley.domain.rules.policy import AppliesTo
 from parley.domain.rules.ruling import scan
 from parley.domain.store.changes import TeamChanges
@@ -244,6 +246,11 @@ def test_the_mutant_that_does_not_inspect_the_name_of_a_conversation_is_caught(
         compare(steps, governed=True)
 
 
+@pytest.mark.parametrize("name", ["a+alice+llocate", "a.bob.pprove", "alice-and-bob"])
+def test_the_name_of_a_conversation_is_inspected_without_those_of_its_parties(name: str) -> None:
+    compare([*KNOWN, said("alice", "bob", name)], governed=True)
+
+
 @pytest.mark.both_stores
 @pytest.mark.parametrize("name", ["40", "a.b_c:d@e/f+g-h", "conversation_id", "four" * 32])
 def test_a_conversation_is_opened_under_whatever_name(name: str) -> None:
@@ -324,6 +331,101 @@ async def test_of_two_that_open_a_conversation_at_once_the_second_finds_the_exch
     assert exchange is not None
     assert {post.exchange_id for post in posts} == {exchange.id}
     assert exchange.current_round == 2
+
+
+async def _round_of(rig: Rig, message: Message) -> int | None:
+    """In which round a message is delivered; None when it is held."""
+    outcome = await posting.post(rig.team, rig.caller(message.sender), message.channel_id, message.draft)
+    return None if isinstance(outcome, posting.Held) else _round(outcome)
+
+
+def _round(post: Post) -> int:
+    return int(json.loads(post.metadata)["ocip"]["exchange_round"])
+
+
+@pytest.mark.both_stores
+@pytest.mark.parametrize("address", ["role:tester", "*"])
+@with_rig
+async def test_a_message_to_several_leaves_no_more_rounds_to_one_that_is_under_way(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    """By a role, or everyone, nobody gets more rounds than a conversation has."""
+    await _ready(rig)
+    await rig.role("tester", "bob", "carol")
+    for message in (*KNOWN, BEGUN, BACK):
+        await _say(rig, message)
+    rounds: list[int | None] = []
+
+    async def say_to_several(rig: Rig) -> None:
+        rounds.append(await _round_of(rig, said("alice", address, "four")))
+
+    before_the_commit(rig, monkeypatch, say_to_several)
+    # The lock is of one node.
+    monkeypatch.setattr(governing, "lock_conversation", lambda *_: nullcontext())
+    rounds.append(await _round_of(rig, BEGUN))
+
+    assert rounds == [3, None]
+
+
+@pytest.mark.both_stores
+@with_rig
+async def test_an_answer_takes_no_round_that_a_message_to_several_took(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _ready(rig)
+    await rig.role("tester", "carol")
+    request = await _say(rig, BEGUN._replace(metadata={**BEGUN.metadata, "max_rounds": 2}, pattern=Pattern.REQUEST))
+    rounds: list[int | None] = []
+
+    async def say_to_several(rig: Rig) -> None:
+        rounds.append(await _round_of(rig, said("bob", "role:tester", "four")))
+
+    before_the_commit(rig, monkeypatch, say_to_several)
+    answer = PostDraft(Pattern.RESPONSE, b'{"text":"Fine."}', "")
+    outcome = await posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, answer)
+
+    assert rounds == [2]
+    assert isinstance(outcome, posting.Held)
+
+
+@pytest.mark.both_stores
+@with_rig
+async def test_of_two_first_messages_at_once_one_takes_the_second_round(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _ready(rig)
+    await rig.role("tester", "carol")
+    rounds: list[int | None] = []
+
+    async def say_to_several(rig: Rig) -> None:
+        rounds.append(await _round_of(rig, said("alice", "role:tester", "four")))
+
+    before_the_commit(rig, monkeypatch, say_to_several)
+    monkeypatch.setattr(governing, "lock_conversation", lambda *_: nullcontext())
+    rounds.append(await _round_of(rig, BEGUN))
+
+    assert rounds == [1, 2]
+
+
+@pytest.mark.both_stores
+@with_rig
+async def test_nobody_opens_an_exchange_in_a_conversation_of_a_batch_that_is_under_way(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _ready_for_annotated(rig)
+    await _say(rig, said("alice", "carol", "four"))
+    names = ("five", "four", "five")
+    drafts = [UNASKED._replace(metadata={"conversation_id": name}).draft for name in names]
+    are_locked: list[bool] = []
+
+    async def look_at_locks(rig: Rig) -> None:
+        are_locked.extend([rig.team.governance.lock(DEFAULT_TENANT, name).locked() for name in names])
+
+    before_the_commit(rig, monkeypatch, look_at_locks)
+    posts = await posting.post_all(rig.team, rig.caller("alice"), CHANNEL, drafts)
+
+    assert [post.exchange_id for post in posts] == ["", "", ""]
+    assert are_locked == [True, True, True]
 
 
 async def _ready_for_annotated(rig: Rig) -> None:
