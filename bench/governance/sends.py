@@ -1,6 +1,7 @@
 """POST of a message under the rules against one without, on one server: what an exchange and its audit log cost.
 
-Then the same rows written by the store alone, without a server: what of that is the database.
+With 16 connections also against a plain one to the reference in memory. Then the same rows written by the store alone,
+without a server: what of that is the database.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from bench.channels import posts
 from bench.channels.load import CONVERSATION
 from bench.channels.posts import TEXT, of
-from bench.channels.processes import AGENT, Server, Worker, load, parley_up, request
-from bench.figures import PLAIN, Figure, Goal
+from bench.channels.processes import AGENT, Server, Worker, load, parley_up, reference, request
+from bench.figures import PLAIN, REFERENCE, Figure, Goal
 from bench.governance.rows import ANSWERER
 from bench.measure import Sample
 from bench.workspace import Bench
@@ -23,6 +25,8 @@ _WARM = 0.2
 # The store alone, each turn.
 _MESSAGES = 3_000
 _GOALS = {16: Goal("<=", 1.6, "x")}
+# What does not move when plain messages get faster: the rules and the log beside a server that has neither, nor a disk.
+_PEER_GOALS = {16: Goal(">=", 2.0, "x")}
 
 Result = dict[str, Any]
 Turn = Callable[[int, float], Result]
@@ -31,7 +35,7 @@ Turn = Callable[[int, float], Result]
 def run(bench: Bench) -> list[Figure]:
     home, figures = f"{bench.folder}/sends", list[Figure]()
     os.mkdir(home)
-    with parley_up(f"{home}/data") as server, load() as clients:
+    with parley_up(f"{home}/data") as server, reference(home) as peer, load() as clients:
         set_up(server)
         plain, fresh, rounds = [server.channel(name) for name in ("plain", "fresh", "rounds")]
         sides = (
@@ -39,8 +43,10 @@ def run(bench: Bench) -> list[Figure]:
             _posting(clients, server, [post(fresh, {"exchange_type": "information_query"})]),
             _posting(clients, server, conversation(rounds)),
         )
+        beside = _posting(clients, peer, [posts.post(peer.channel("bench"))])
         for connections in (1, 16, 64):
-            figures += _figures(connections, _in_turns(bench, connections, sides))
+            turns = (*sides, beside) if connections in _PEER_GOALS else sides
+            figures += _figures(connections, _in_turns(bench, connections, turns))
     with Worker("bench.governance.rows", f"{home}/data", plain, fresh) as rows:
         figures.append(_store_alone(bench, rows, 16))
     return figures
@@ -107,7 +113,7 @@ def _store_alone(bench: Bench, rows: Worker, commits: int) -> Figure:
 
 
 def _figures(connections: int, results: list[list[Result]]) -> list[Figure]:
-    plain, fresh, rounds = results
+    plain, fresh, rounds, *peers = results
     name = "sends"
     with_s = f"{connections} connection{'s' if connections > 1 else ''}"
     goal = _GOALS.get(connections)
@@ -115,8 +121,13 @@ def _figures(connections: int, results: list[list[Result]]) -> list[Figure]:
     # Absolute, too: what a governed message takes does not depend on how fast plain ones are.
     cpu_row = f"{row}: CPU" if goal else ""
     what = f"governed post over a plain one, {with_s}"
+    beside_peer = "  governed and durable over a plain one to the reference in memory"
     return [
         Figure(name, what, "us", each(fresh), each(plain), goal, False, row, PLAIN),
+        *[
+            Figure(name, beside_peer, "us", each(fresh), each(peer), _PEER_GOALS[connections], row=row, peer=REFERENCE)
+            for peer in peers
+        ],
         Figure(name, "  in exchanges of three rounds", "us", each(rounds), each(plain), goal, False),
         Figure(name, "  rate", "/s", of(fresh, "rate"), of(plain, "rate")),
         Figure(name, "  p50", "ms", of(fresh, "p50"), of(plain, "p50"), faster=False),

@@ -194,11 +194,13 @@ async def decide_and_commit(
         except NameTaken:
             # Another commit has just created the same channel, exchange or approval. Drop the exchange's conversation
             # from the cache, and decide again with what is stored.
-            team.governance.drop_cached(caller.tenant, decided.changes.puts)
+            team.governance.drop_cached(decided.changes)
         except Stale as stale:
             # Only a conflict about a record is retried; a used idempotency key is not.
             if "kind" not in stale.facts:
                 raise
+            if decided.changes.new_conversations:
+                team.governance.drop_cached(decided.changes)
         else:
             if decided.refusal is not None:
                 raise decided.refusal

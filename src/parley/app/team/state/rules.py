@@ -14,18 +14,16 @@ from parley.domain.exchange.exchange import Exchange, conversation_of
 from parley.domain.rules.rulebook import Rulebook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from parley.app.team.state.openings import Continuation, LikeMessages, Opening
     from parley.domain.channel.channel import Channel
     from parley.domain.channel.post import Post
     from parley.domain.directory.access import Access
-    from parley.domain.record import Expect, Record
+    from parley.domain.record import Expect
     from parley.domain.rules.policy import PolicySnapshot
     from parley.domain.rules.ruling import Detector
     from parley.domain.rules.suspension import Suspensions
     from parley.domain.rules.terms import Terms
-    from parley.domain.store.changes import Committed
+    from parley.domain.store.changes import Committed, TeamChanges
     from parley.ports.outside import RuleExtension
     from parley.ports.team import TeamStore
 
@@ -133,11 +131,11 @@ class RulesState:
                 if ids is not None and record.id not in ids:
                     self._remember(key, (*ids, record.id))
 
-    def drop_cached(self, tenant: str, puts: Iterable[Record]) -> None:
-        """Drop the conversations of these records from the cache; they may be incomplete."""
-        for record in puts:
-            if isinstance(record, Exchange):
-                self._conversations.pop((tenant, record.conversation_id), None)
+    def drop_cached(self, refused: TeamChanges) -> None:
+        """Drop the conversations of a refused commit from the cache; they may be incomplete."""
+        named = [record.conversation_id for record in refused.puts if isinstance(record, Exchange)]
+        for conversation_id in (*named, *refused.new_conversations):
+            self._conversations.pop((refused.tenant, conversation_id), None)
 
     def _remember(self, key: tuple[str, str], ids: tuple[str, ...]) -> None:
         self._conversations[key] = ids

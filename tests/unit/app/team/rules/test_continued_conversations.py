@@ -408,6 +408,23 @@ async def test_of_two_first_messages_at_once_one_takes_the_second_round(
 
 
 @pytest.mark.both_stores
+@pytest.mark.parametrize("policy", [AppliesTo.ALL, AppliesTo.ANNOTATED])
+@with_rig
+async def test_a_node_that_missed_how_a_conversation_began_finds_it_after_the_first_try(
+    rig: Rig, policy: AppliesTo
+) -> None:
+    await _ready(rig)
+    await put_policy(rig, applies_to=policy)
+    first = await _say(rig, said("bob", "alice", "four"))
+    rig.team.governance._conversations[DEFAULT_TENANT, "four"] = ()
+
+    outcome = await posting.post(rig.team, rig.caller("alice"), CHANNEL, UNASKED._replace(text="Thanks.").draft)
+
+    assert isinstance(outcome, Post)
+    assert (outcome.exchange_id, _round(outcome)) == (first.exchange_id, 2)
+
+
+@pytest.mark.both_stores
 @with_rig
 async def test_nobody_opens_an_exchange_in_a_conversation_of_a_batch_that_is_under_way(
     rig: Rig, monkeypatch: pytest.MonkeyPatch

@@ -68,13 +68,21 @@ async def test_what_begins_while_the_store_is_asked_is_not_forgotten(rig: Rig) -
     assert await known(rig) == ("exch_1",)
 
 
+@pytest.mark.parametrize(
+    "refused",
+    [
+        TeamChanges(DEFAULT_TENANT, puts=(an_exchange(),)),
+        TeamChanges(DEFAULT_TENANT, new_conversations=("conv-1",)),
+    ],
+    ids=["puts", "not governed"],
+)
 @with_rig
-async def test_what_may_be_too_little_is_asked_for_again(rig: Rig) -> None:
+async def test_what_may_be_too_little_is_asked_for_again(rig: Rig, refused: TeamChanges) -> None:
     state = rig.team.governance
     await rig.put(an_exchange())
     state._conversations[DEFAULT_TENANT, "conv-1"] = ()
 
-    state.drop_cached(DEFAULT_TENANT, (an_exchange(),))
+    state.drop_cached(refused)
 
     assert await known(rig) == ("exch_1",)
 
