@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,12 +17,12 @@ import msgspec
 import pytest
 from hypothesis import strategies as st
 
-from parley.app.team.channels import posting
+from parley.app.team.channels import posting, requests
 from parley.app.team.channels.posting import Held
 from parley.app.team.state.decision_cache import DecisionCache
 from parley.domain.audit.entry import NO_HASH, AuditEntry, entry_hash
-from parley.domain.channel.channel import Channel, ChannelStatus, Member, MemberPolicy
-from parley.domain.channel.post import PostDraft
+from parley.domain.channel.channel import Channel, ChannelStatus, Member, MemberPolicy, View
+from parley.domain.channel.post import Post, PostDraft
 from parley.domain.content.classification import Classification
 from parley.domain.directory.access import AccessPolicy, Permission
 from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus
@@ -30,7 +31,7 @@ from parley.domain.exchange.exchange import Exchange
 from parley.domain.message.message import Pattern
 from parley.domain.rules.policy import AppliesTo
 from parley.domain.rules.suspension import ALL, Stopped, Suspension, Suspensions
-from parley.domain.store.changes import AuditQuery
+from parley.domain.store.changes import AuditQuery, Query
 from parley.domain.times import stamp
 from parley.wire.ocip import wishes_of
 from parley.wire.rows import encode_audit_entry
@@ -129,6 +130,30 @@ def changes() -> st.SearchStrategy[Change]:
 CLOSE = partly(with_channel, CHANNEL, MemberPolicy.INTENT, ChannelStatus.CLOSED)
 
 
+async def newest_request(rig: Rig, asker: str, channel_id: str = CHANNEL) -> Post | None:
+    """The newest request that an agent sent in a channel."""
+    everything = Query(channel_id, View("", 0, takes_part=True, may_write=False), rig.at(), newest=True)
+    said = [message.post for message in await rig.store.page(DEFAULT_TENANT, everything)]
+    return next((post for post in said if (post.sender, post.pattern) == (asker, Pattern.REQUEST)), None)
+
+
+async def withdrawn(rig: Rig, asker: str) -> None:
+    """An agent takes its newest request back, if it still can."""
+    request = await newest_request(rig, asker)
+    if request is not None:
+        with suppress(ParleyError):
+            await requests.withdraw(rig.team, rig.caller(asker), CHANNEL, request.id)
+
+
+async def handed_on(rig: Rig, asker: str) -> None:
+    """Bob hands the newest request of an agent on to carol, if he still can."""
+    request = await newest_request(rig, asker)
+    if request is not None:
+        draft = PostDraft(Pattern.REQUEST, request.payload, "carol", forwards=request.id)
+        with suppress(ParleyError):
+            await requests.forward(rig.team, rig.caller("bob"), CHANNEL, draft)
+
+
 async def tighter(rig: Rig) -> None:
     await put_policy(rig, max_classification=Classification.PUBLIC, pair_budget=2)
 
@@ -141,7 +166,7 @@ async def looser(rig: Rig) -> None:
 
 
 class Message(NamedTuple):
-    """A message; what changes between its decision and its commit."""
+    """A message; what changes between its decision and its commit. A response answers the newest request of `to`."""
 
     sender: str
     to: str
@@ -159,6 +184,7 @@ class Message(NamedTuple):
 
 
 Step = Message | Change
+_ID = re.compile(r"\b[a-z]+_[0-9A-Z]{26}\b")
 # What is made for each message: two servers that decide alike still have ids of their own.
 _OWN = {
     "id",
@@ -178,10 +204,14 @@ async def _outcome(rig: Rig, message: Message) -> object:
     with pytest.MonkeyPatch.context() as patch:
         if message.meanwhile is not None:
             before_the_commit(rig, patch, message.meanwhile)
+        draft = message.draft
+        if message.pattern is Pattern.RESPONSE:
+            request = await newest_request(rig, message.to, message.channel_id)
+            draft = draft._replace(in_reply_to=request.id if request is not None else "")
         try:
-            post = await posting.post(rig.team, rig.caller(message.sender), message.channel_id, message.draft)
+            post = await posting.post(rig.team, rig.caller(message.sender), message.channel_id, draft)
         except ParleyError as refusal:
-            outcome: object = (refusal.code, refusal.message)
+            outcome: object = (refusal.code, _ID.sub("an id", refusal.message))
         else:
             outcome = "held" if isinstance(post, Held) else await _written(rig, post)
     trail = await rig.store.audits(DEFAULT_TENANT, AuditQuery(limit=1000))
@@ -207,7 +237,9 @@ async def _written(rig: Rig, post: Any) -> object:  # noqa: ANN401  # a post
     assert stored == post._replace(partial=stored.partial)
     exchange = await rig.store.get(Exchange, DEFAULT_TENANT, post.exchange_id) if post.exchange_id else None
     metadata = _without_ids(json.loads(stored.metadata))
-    return stored._replace(id="", exchange_id="", metadata=b""), metadata, exchange and _without_ids(asdict(exchange))
+    answered = await rig.store.post(DEFAULT_TENANT, stored.in_reply_to) if stored.in_reply_to else None
+    placed = stored._replace(id="", in_reply_to=f"{answered and answered.seq}", exchange_id="", metadata=b"")
+    return placed, metadata, exchange and _without_ids(asdict(exchange)), answered and answered.answered
 
 
 def _without_ids(document: dict[str, Any]) -> dict[str, Any]:

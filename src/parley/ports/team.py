@@ -141,6 +141,10 @@ class TeamStore(Protocol):
         """A channel's counters."""
         ...
 
+    def cached_tally(self, tenant: str, channel_id: str) -> Tally | None:
+        """A channel's counters, as they are in memory; None when they are not: `tally` knows."""
+        ...
+
     async def post(self, tenant: str, message_id: str, *, evicted: bool = False) -> Post | None:
         """A message that is still kept. With `evicted` also one that its channel no longer shows, but a job needs: what
         has a job is not removed.

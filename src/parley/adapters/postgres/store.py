@@ -221,6 +221,11 @@ class PostgresTeamStore:
         )
         return counters_from_row(counter_rows[0]).tally if counter_rows else Tally()
 
+    def cached_tally(self, tenant: str, channel_id: str) -> Tally | None:
+        cache = self.follower.find_cache(tenant)
+        counters = cache.channel_counters.get(channel_id) if cache is not None else None
+        return counters.tally if counters is not None else None
+
     async def post(self, tenant: str, message_id: str, *, evicted: bool = False) -> Post | None:
         posts = await self._fetch_posts(tenant, reads.BY_ID_EVICTED if evicted else reads.BY_ID, message_id)
         return posts[0] if posts else None

@@ -120,6 +120,7 @@ class Post(NamedTuple):
     def with_content(
         self,
         message_id: str,
+        in_reply_to: str,
         payload: bytes,
         metadata: bytes,
         at: str,
@@ -129,9 +130,8 @@ class Post(NamedTuple):
         partial: bool,
     ) -> Post:
         """Another message like this one."""
-        return Post._make(
-            (message_id, *self[1:6], payload, metadata, at, expires_at, *self[10:16], exchange_id, partial)
-        )
+        content = (in_reply_to, payload, metadata, at, expires_at)
+        return Post._make((message_id, *self[1:5], *content, *self[10:16], exchange_id, partial))
 
     @property
     def erased(self) -> bool:

@@ -31,7 +31,7 @@ from parley.domain.errors.team import (
     TooManyParts,
 )
 from parley.domain.message.message import Pattern
-from parley.domain.record import Record
+from parley.domain.record import Expect, Record
 from parley.domain.times import from_stamp, stamp
 
 if TYPE_CHECKING:
@@ -127,6 +127,16 @@ class RequestMark(Record):
 def mark_id(request: Post) -> str:
     """The id of the mark for a request's sender in its channel."""
     return f"{request.channel_id}/{request.sender}"
+
+
+def without_mark(request: Post) -> Expect:
+    """That nothing but answers happened to the requests of its sender in its channel."""
+    return Expect(RequestMark.kind, mark_id(request), 0)
+
+
+def is_without_mark(expect: Expect) -> bool:
+    """Whether a decision depends on this of some request."""
+    return expect.kind == RequestMark.kind and not expect.version
 
 
 def new_mark(tenant: str, request: Post) -> RequestMark:

@@ -223,6 +223,10 @@ class SqliteTeamStore:
         row = await self._read(lambda db: db.execute(query, (channel_id, tenant)).fetchone())
         return Tally(*row) if row else Tally()
 
+    def cached_tally(self, tenant: str, channel_id: str) -> Tally | None:
+        counters = self._cache.channel_counters.get((tenant, channel_id))
+        return counters.tally if counters is not None else None
+
     async def post(self, tenant: str, message_id: str, *, evicted: bool = False) -> Post | None:
         low, high = await self._range(tenant)
         query = f"{_POSTS} post.id = ? AND post.number BETWEEN ? AND ?"

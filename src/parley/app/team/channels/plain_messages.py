@@ -1,6 +1,7 @@
 """Plain messages: what follows for them from records alone is decided once, and remembered with its ground.
 
-A plain message answers nothing, hands nothing on, asks nothing of the rules and comes from an agent. Everything else,
+A plain message hands nothing on, asks nothing of the rules and comes from an agent. If it is an answer, it is the whole
+answer to a request that is in memory, that its sender got by name, and to which nothing else happened. Everything else,
 and the first plain message of its kind, takes the way of `posting.decide`.
 """
 
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from parley.app.team.state.decision_cache import DecisionKey, RememberedDecision
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.post import SENDER_KIND, Post, expiry
+from parley.domain.channel.request import is_without_mark, without_mark
 from parley.domain.directory.callers import TENANT_MARK, KeyKind
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import TeamChanges
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from parley.app.team.team import Team
     from parley.domain.channel.post import PostDraft
     from parley.domain.directory.callers import Caller
+    from parley.domain.record import Expect
 
 
 def changes_of(
@@ -30,8 +33,15 @@ def changes_of(
     if not _is_plain(caller, draft):
         return None
     at = team.round_stamp()
-    key = _key(caller, channel_id, draft)
-    decision = team.plain_decisions.find(key, at)
+    to = draft.to
+    expects: tuple[Expect, ...] = ()
+    if draft.in_reply_to:
+        request = team.requests.answerable(caller.tenant, caller.agent, channel_id, draft, at)
+        if request is None or request.exchange_id:
+            return None
+        # What happens to a request beside its answers moves no generation: the commit looks for its mark.
+        to, expects = request.sender, (without_mark(request),)
+    decision = team.plain_decisions.find(_key(caller, channel_id, draft, to), at)
     if decision is None:
         return None
     like = decision.outcome
@@ -42,7 +52,7 @@ def changes_of(
         like.sender,
         like.to,
         like.pattern,
-        "",
+        draft.in_reply_to,
         draft.payload,
         draft.metadata,
         at,
@@ -52,7 +62,7 @@ def changes_of(
         like.intent_id,
         partial=draft.partial,
     )
-    return TeamChanges(caller.tenant, (post,), created_id=message_id, ground=decision.ground)
+    return TeamChanges(caller.tenant, (post,), expects, created_id=message_id, ground=decision.ground)
 
 
 def remember(team: Team, caller: Caller, venue: Venue, draft: PostDraft, changes: TeamChanges, generation: int) -> None:
@@ -63,9 +73,9 @@ def remember(team: Team, caller: Caller, venue: Venue, draft: PostDraft, changes
     if (
         not _is_plain(caller, draft)
         or changes.puts
-        or changes.drops
-        or changes.events
-        or changes.entries
+        or not changes.is_common
+        # Of a request that was handed on, another one is answered.
+        or changes.posts[0].in_reply_to != draft.in_reply_to
         # Its life depends on the time of its last message.
         or venue.channel.options.ttl_seconds is not None
         # Somebody who is known by a key only may no longer be.
@@ -73,15 +83,17 @@ def remember(team: Team, caller: Caller, venue: Venue, draft: PostDraft, changes
     ):
         return
     (post,) = changes.posts
-    key = _key(caller, venue.channel.id, draft)
-    ground = Ground(generation, changes.expects)
-    like = post._replace(id="", payload=b"", metadata=b"", created_at="", expires_at="")
-    team.plain_decisions.remember(key, RememberedDecision(ground, venue.access.due, like))
+    # That nothing else happened to the request of an answer is asked for each one.
+    expects = tuple([expect for expect in changes.expects if not is_without_mark(expect)])
+    like = post._replace(id="", in_reply_to="", payload=b"", metadata=b"", created_at="", expires_at="")
+    key = _key(caller, venue.channel.id, draft, post.to if draft.in_reply_to else draft.to)
+    decision = RememberedDecision(Ground(generation, expects), venue.access.due, like)
+    team.plain_decisions.remember(key, decision)
 
 
-def _key(caller: Caller, channel_id: str, draft: PostDraft) -> DecisionKey:
+def _key(caller: Caller, channel_id: str, draft: PostDraft, to: str) -> DecisionKey:
     needs_responder = draft.wait_for_responders is False
-    return DecisionKey(caller.tenant, caller.agent, channel_id, draft.to, draft.pattern, needs_responder)
+    return DecisionKey(caller.tenant, caller.agent, channel_id, to, draft.pattern, needs_responder)
 
 
 def _is_registered(agent: str, changes: TeamChanges) -> bool:
@@ -92,9 +104,8 @@ def _is_registered(agent: str, changes: TeamChanges) -> bool:
 def _is_plain(caller: Caller, draft: PostDraft) -> bool:
     return (
         draft.wishes is None
-        and draft.pattern is not Pattern.RESPONSE
         and caller.kind is not KeyKind.HUMAN
-        and not draft.in_reply_to
+        and (draft.pattern is Pattern.RESPONSE) == (draft.in_reply_to != "")
         and not draft.forwards
         and TENANT_MARK not in draft.to
         # Who wrote a message is for the server to say.

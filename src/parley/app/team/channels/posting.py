@@ -110,11 +110,19 @@ async def post(team: Team, caller: Caller, channel_id: str, draft: PostDraft, me
     return Held(decided.held) if decided.held is not None else committed.posts[0]
 
 
-async def _decide_one(team: Team, caller: Caller, channel_id: str, draft: PostDraft, message_id: str) -> PendingCommit:
+async def _decide_one(
+    team: Team,
+    caller: Caller,
+    channel_id: str,
+    draft: PostDraft,
+    message_id: str,
+    known_request: KnownRequest | None = None,
+) -> PendingCommit:
     """What one message would write now: by remembered terms if it is governed and has some, else by all records."""
     by_terms = await governed_messages.govern(team, caller, channel_id, draft, message_id)
     if by_terms is None:
-        return await decide(team, caller, lambda: venue_of(team, caller, channel_id, draft.to), (draft,), (message_id,))
+        find_venue = partial(venue_of, team, caller, channel_id, draft.to)
+        return await decide(team, caller, find_venue, (draft,), (message_id,), known_request=known_request)
     docket, message, governed = by_terms
     return await _governed(docket, Venue(message.channel, message.access, []), draft, governed, (), alone=True)
 
@@ -468,9 +476,13 @@ async def addressed_role(team: Team, tenant: str, draft: PostDraft, expects: lis
 async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, draft: PostDraft) -> Post | Held:
     """Answer a request: whom it goes to and what it answers follow from the request."""
     check_speaks(caller)
+    message_id = team.new_id("msg")
+    answer = draft._replace(pattern=Pattern.RESPONSE, in_reply_to=request_id, to="")
+    remembered = await _post_remembered(team, caller, channel_id, answer, message_id)
+    if remembered is not None:
+        return remembered.posts[0]
     channel, access = await channel_of(team, caller, channel_id)
     sender_view = await sees(team, channel, access, caller)
-    answer = draft._replace(pattern=Pattern.RESPONSE, in_reply_to=request_id, to="")
     expects: list[Expect] = []
     answered = await answered_by(team, caller, channel_id, answer, expects)
     request = answered.request
@@ -481,15 +493,13 @@ async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, dr
         raise NotFound.no_such("message")
     if channel.is_open and sender_view.takes_part:
         check_answerable(request, caller.agent, team.at(), answered.state)
-    message_id = team.new_id("msg")
     # What was read counts for the first attempt: its commit compares the versions.
     reads = [KnownRequest(answered, expects)]
 
-    async def attempt() -> PendingCommit:
-        known_request = reads.pop() if reads else None
-        find_venue = partial(venue_of, team, caller, channel_id)
-        return await decide(team, caller, find_venue, (answer,), (message_id,), known_request=known_request)
-
     async with governing.lock_conversation(team, caller, answer):
-        decided, committed = await decide_and_commit(team, caller, attempt)
+        decided, committed = await decide_and_commit(
+            team,
+            caller,
+            lambda: _decide_one(team, caller, channel_id, answer, message_id, reads.pop() if reads else None),
+        )
     return Held(decided.held) if decided.held is not None else committed.posts[0]

@@ -23,6 +23,7 @@ from parley.app.team.state.rules import GovernedTerms
 from parley.domain.agents.party import pair_name
 from parley.domain.audit.entry import EntryTemplate, content_digest
 from parley.domain.channel.post import SENDER_KIND, expiry
+from parley.domain.channel.request import is_without_mark, without_mark
 from parley.domain.content.envelope import disclosure_of
 from parley.domain.directory.callers import TENANT_MARK, KeyKind
 from parley.domain.exchange.exchange import Exchange, Outcome, Turn, shape_of, summary_of
@@ -57,10 +58,15 @@ def changes_of(
     """What a governed message writes that is like one before it; None when it has to be decided."""
     if not _is_simple(caller, draft) or team.governance.extension is not None:
         return None
-    key = DecisionKey(caller.tenant, caller.agent, channel_id, draft.to, draft.pattern)
-    decision = team.governed_decisions.find(key, team.round_stamp())
+    at = team.round_stamp()
+    request = _answered_request(team, caller, channel_id, draft, at)
+    if request is None and draft.in_reply_to:
+        return None
+    decision = team.governed_decisions.find(_key(caller, channel_id, draft, request), at)
     if decision is None:
         return None
+    if request is not None:
+        return _answered(team, caller, draft, decision, request, message_id)
     if draft.wishes is not None and draft.wishes.conversation_id:
         return _in_named_conversation(team, caller, draft, decision, draft.wishes, message_id)
     opening = decision.outcome.openings.find(_opening_key(caller, draft))
@@ -120,12 +126,47 @@ def _continued(
     message_id: str,
 ) -> TeamChanges | None:
     """What a message writes that goes on with the only exchange of its conversation, as one like it did before."""
-    exchange = _only_exchange(team, caller, draft, wishes.conversation_id)
-    now, at = team.round_time(), team.round_stamp()
-    if exchange is None or exchange.expires_at <= at:
+    exchange = _only_exchange(team, caller, draft.to, wishes.conversation_id)
+    if exchange is None:
         return None
-    like = decision.outcome.continuations.find(_named_key(team, caller, draft, wishes, exchange))
-    if like is None:
+    key = _named_key(team, caller, draft, wishes, exchange)
+    return _next_turn(team, draft, decision, exchange, key, message_id)
+
+
+def _answered(
+    team: Team,
+    caller: Caller,
+    draft: PostDraft,
+    decision: RememberedDecision[GovernedTerms],
+    request: Post,
+    message_id: str,
+) -> TeamChanges | None:
+    """What an answer writes that goes on with the exchange of its request, the only one of its conversation.
+
+    Where other nodes write, too, it is decided, as what names its conversation is.
+    """
+    exchange = team.store.cached(Exchange, caller.tenant, request.exchange_id)
+    if exchange is None or not team.store.is_current:
+        return None
+    if _only_exchange(team, caller, request.sender, exchange.conversation_id) is not exchange:
+        return None
+    key = _opening_key(caller, draft)._replace(shape=shape_of(exchange))
+    changes = _next_turn(team, draft, decision, exchange, key, message_id)
+    return changes._replace(expects=(without_mark(request),)) if changes is not None else None
+
+
+def _next_turn(
+    team: Team,
+    draft: PostDraft,
+    decision: RememberedDecision[GovernedTerms],
+    exchange: Exchange,
+    key: OpeningKey,
+    message_id: str,
+) -> TeamChanges | None:
+    """What the next message of an exchange writes, if one like it is kept and the rules look for nothing in it."""
+    now, at = team.round_time(), team.round_stamp()
+    like = decision.outcome.continuations.find(key)
+    if like is None or exchange.expires_at <= at:
         return None
     summary = _summary_if_ordinary(team, draft, like.beside, decision.outcome.terms)
     if summary is None:
@@ -133,10 +174,17 @@ def _continued(
     message_id = message_id or team.new_id("msg")
     conversation = exchange.conversation_id.encode()
     ends_at = envelope_time(exchange.expires_at).encode()
-    metadata = like.metadata % (conversation, conversation, ends_at, exchange.id.encode())
-    expires_at = _expiry(team, draft, now)
+    stamps = (conversation, ends_at, exchange.id.encode())
+    metadata = like.metadata % ((conversation, *stamps) if _is_named(draft) else stamps)
     post = like.like.with_content(
-        message_id, draft.payload, metadata, at, expires_at, exchange.id, partial=draft.partial
+        message_id,
+        draft.in_reply_to,
+        draft.payload,
+        metadata,
+        at,
+        _expiry(team, draft, now),
+        exchange.id,
+        partial=draft.partial,
     )
     turn = Turn(like.round, post.sender, summary)
     values = {
@@ -146,7 +194,7 @@ def _continued(
         "content_digest": content_digest(draft.payload),
     }
     return TeamChanges(
-        caller.tenant,
+        exchange.tenant_id,
         (post,),
         # The commit compares its version: where it has gone on meanwhile, the message is decided.
         puts=(changed(exchange, transcript=(*exchange.transcript, turn), **like.after),),
@@ -157,13 +205,13 @@ def _continued(
     )
 
 
-def _only_exchange(team: Team, caller: Caller, draft: PostDraft, conversation_id: str) -> Exchange | None:
+def _only_exchange(team: Team, caller: Caller, other: str, conversation_id: str) -> Exchange | None:
     """The exchange of these two in a conversation that has no other; None when that is not known in memory."""
     ids = team.governance.known_conversation(caller.tenant, conversation_id)
     if ids is None or len(ids) != 1:
         return None
     exchange = team.store.cached(Exchange, caller.tenant, ids[0])
-    if exchange is None or exchange.name != pair_name(caller.agent, draft.to):
+    if exchange is None or exchange.name != pair_name(caller.agent, other):
         return None
     return exchange
 
@@ -206,7 +254,7 @@ def _opened(
     stamps = (conversation, moment.envelope_expires_at, exchange_id.encode())
     metadata = opening.metadata % ((conversation, *stamps) if name else stamps)
     expires_at = _expiry(team, draft, now)
-    post = like.with_content(message_id, payload, metadata, at, expires_at, exchange_id, partial=draft.partial)
+    post = like.with_content(message_id, "", payload, metadata, at, expires_at, exchange_id, partial=draft.partial)
     exchange = opening.exchange.fill(
         exchange_id,
         conversation_id,
@@ -243,25 +291,43 @@ async def govern(
     if not _is_simple(caller, draft):
         return None
     now = team.now()
-    key = DecisionKey(caller.tenant, caller.agent, channel_id, draft.to, draft.pattern)
-    decision = team.governed_decisions.find(key, stamp(now))
-    if decision is None or not (decision.outcome.concerned or _is_annotated(draft)):
+    request = _answered_request(team, caller, channel_id, draft, stamp(now))
+    if request is None and draft.in_reply_to:
+        return None
+    decision = team.governed_decisions.find(_key(caller, channel_id, draft, request), stamp(now))
+    if decision is None or not (decision.outcome.concerned or _is_annotated(draft) or request is not None):
         return None
     remembered = decision.outcome
-    docket = TeamDocket(team, caller.tenant, remembered.rules, [], decision.ground, now)
+    expects = [without_mark(request)] if request is not None else []
+    docket = TeamDocket(team, caller.tenant, remembered.rules, expects, decision.ground, now)
     placed = remembered.like._replace(
         id=message_id,
+        in_reply_to=draft.in_reply_to,
         payload=draft.payload,
         metadata=draft.metadata,
         created_at=docket.at,
         expires_at=_expiry(team, draft, now),
         partial=draft.partial,
     )
-    message = ProposedPost(caller, remembered.channel, remembered.access, draft, placed, request=None, record=None)
+    message = ProposedPost(caller, remembered.channel, remembered.access, draft, placed, request, record=None)
     governed = await govern_by(docket, message, remembered.terms)
     if governed.decision is not None:
         _keep(docket, message, governed.decision, remembered)
     return docket, message, governed
+
+
+def _key(caller: Caller, channel_id: str, draft: PostDraft, request: Post | None) -> DecisionKey:
+    """Answers are like those to the same agent."""
+    to = draft.to if request is None else request.sender
+    return DecisionKey(caller.tenant, caller.agent, channel_id, to, draft.pattern)
+
+
+def _answered_request(team: Team, caller: Caller, channel_id: str, draft: PostDraft, at: str) -> Post | None:
+    """The governed request that an answer answers, if memory says that it may; None for what is no such answer."""
+    if not draft.in_reply_to:
+        return None
+    request = team.requests.answerable(caller.tenant, caller.agent, channel_id, draft, at)
+    return request if request is not None and request.exchange_id else None
 
 
 def _opening_key(caller: Caller, draft: PostDraft) -> OpeningKey:
@@ -326,10 +392,13 @@ def _keep(docket: TeamDocket, message: ProposedPost, decision: RulesDecision[Pos
     # with the message, that depends on more than the exchange.
     waits = before.holds or before.limit_approval
     goes_on = Outcome.IN_PROGRESS is before.outcome is exchange.outcome and not waits
-    if wishes is not None and conversation and before.version and before.current_round and goes_on:
+    if (conversation or message.request is not None) and before.version and before.current_round and goes_on:
         after = _changes_between(before, exchange)
-        only = _only_exchange(team, caller, draft, conversation)
-        key = _named_key(team, caller, draft, wishes, before)
+        only = _only_exchange(team, caller, post.to, before.conversation_id)
+        if wishes is not None and conversation:
+            key = _named_key(team, caller, draft, wishes, before)
+        else:
+            key = _opening_key(caller, draft)._replace(shape=shape_of(before))
         if after is None or only is None or only.id != before.id or not remembered.continuations.is_repeated(key):
             return
         metadata = team.envelopes.stamp_template(*stamps)
@@ -360,6 +429,8 @@ def remember(docket: TeamDocket, message: ProposedPost, governed: GovernedPost, 
         or decision is None
         or decision.ruling is None
         or not _is_simple(caller, draft)
+        # Of a request that was handed on, another one is answered.
+        or message.placed.in_reply_to != draft.in_reply_to
         or not channel.version
         # Its life depends on the time of its last message.
         or channel.options.ttl_seconds is not None
@@ -369,21 +440,27 @@ def remember(docket: TeamDocket, message: ProposedPost, governed: GovernedPost, 
     policy = docket.book.between(submission.sender.attributes, receiver.attributes)
     if policy is None:
         return
-    # The exchange is looked up for every message.
-    ground = Ground(generation, tuple([expect for expect in docket.expects if expect.kind != Exchange.kind]))
+    # The exchange is looked up for every message, and for every answer whether nothing else happened to its request.
+    lasting = [expect for expect in docket.expects if expect.kind != Exchange.kind and not is_without_mark(expect)]
     outcome = GovernedTerms(
         channel,
         message.access,
         docket.rules,
         Terms(docket.tenant, submission.sender, submission.receivers, docket.book),
-        message.placed._replace(id="", payload=b"", metadata=b"", created_at="", expires_at=""),
+        message.placed._replace(id="", in_reply_to="", payload=b"", metadata=b"", created_at="", expires_at=""),
         concerned=concerns(policy, submission.sender, receiver),
         openings=LikeMessages(),
         named_openings=LikeMessages(),
         continuations=LikeMessages(),
     )
-    key = DecisionKey(caller.tenant, caller.agent, channel.id, draft.to, draft.pattern)
-    docket.team.governed_decisions.remember(key, RememberedDecision(ground, message.access.due, outcome))
+    key = _key(caller, channel.id, draft, message.request)
+    decision_before = RememberedDecision(Ground(generation, tuple(lasting)), message.access.due, outcome)
+    docket.team.governed_decisions.remember(key, decision_before)
+
+
+def _is_named(draft: PostDraft) -> bool:
+    """Whether it names its conversation."""
+    return draft.wishes is not None and draft.wishes.conversation_id != ""
 
 
 def _is_annotated(draft: PostDraft) -> bool:
@@ -391,14 +468,14 @@ def _is_annotated(draft: PostDraft) -> bool:
 
 
 def _is_simple(caller: Caller, draft: PostDraft) -> bool:
-    """Whether it comes from an agent, answers nothing, hands nothing on and follows from no other message.
+    """Whether it comes from an agent, hands nothing on and follows from no other message but a request that it answers.
 
     Terms are remembered for registered agents, so that somebody could get it.
     """
     return (
         caller.kind is not KeyKind.HUMAN
-        and draft.pattern is not Pattern.RESPONSE
-        and not draft.in_reply_to
+        # An answer that names a conversation, too, may mean another one.
+        and (not _is_named(draft) if draft.in_reply_to else draft.pattern is not Pattern.RESPONSE)
         and not draft.forwards
         and (draft.wishes is None or not draft.wishes.parent_message_id)
         and TENANT_MARK not in draft.to

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from parley.domain.channel.request import RequestMark, RequestState, mark_id
+from parley.domain.channel.post import check_answerable
+from parley.domain.channel.request import RequestMark, RequestState, mark_id, without_mark
 from parley.domain.directory.callers import ROLE_PREFIXES
+from parley.domain.errors.errors import ParleyError
 from parley.domain.message.message import Pattern
-from parley.domain.record import Expect, expecting
+from parley.domain.record import expecting
 
 if TYPE_CHECKING:
-    from parley.domain.channel.post import Post
+    from parley.domain.channel.post import Post, PostDraft
+    from parley.domain.record import Expect
     from parley.domain.store.changes import Committed
     from parley.ports.team import TeamStore
 
 _CACHE_SIZE = 10_000
+_NO_REQUEST: tuple[str, Post | None] = ("", None)
 
 
 class RequestCache:
@@ -37,12 +41,37 @@ class RequestCache:
             return post if post.seq > (await self._store.tally(tenant, post.channel_id)).floor else None
         return await self._store.post(tenant, message_id)
 
+    def answerable(self, tenant: str, agent: str, channel_id: str, answer: PostDraft, now: str) -> Post | None:
+        """The request that an agent's whole answer answers, if memory says that it may; None when it has to be decided.
+
+        Whether nothing else happened to the request is for the commit to find out: `without_mark`.
+        """
+        tenant_of, request = self._requests.get(answer.in_reply_to, _NO_REQUEST)
+        if (
+            request is None
+            or tenant_of != tenant
+            or request.channel_id != channel_id
+            or request.partial
+            or answer.partial
+            or answer.lease
+            or answer.to not in ("", request.sender)
+            or self._store.cached(RequestMark, tenant, mark_id(request)) is not None
+        ):
+            return None
+        tally = self._store.cached_tally(tenant, channel_id)
+        if tally is None or request.seq <= tally.floor:
+            return None
+        try:
+            check_answerable(request, agent, now)
+        except ParleyError:
+            return None  # where it is decided, the refusal is raised
+        return request
+
     async def state(self, tenant: str, request: Post, expects: list[Expect] | None = None) -> RequestState | None:
         """What happened to a request beside its answers; the decision depends on that, by `expects`."""
-        mark_key = mark_id(request)
-        mark = await self._store.get(RequestMark, tenant, mark_key)
+        mark = await self._store.get(RequestMark, tenant, mark_id(request))
         if expects is not None:
-            expects.append(expecting(mark) if mark is not None else Expect(RequestMark.kind, mark_key, 0))
+            expects.append(expecting(mark) if mark is not None else without_mark(request))
         return await self._store.get(RequestState, tenant, request.id) if mark is not None else None
 
     def unanswered(self, tenant: str, channel_id: str, agent: str) -> Post | None:

@@ -125,11 +125,11 @@ async def send(call: Call) -> Response:
 
 def _remembered_changes(call: Call) -> TeamChanges | None:
     """What a message of a known sender writes, by what was decided about one like it before."""
-    body: MessageIn = call.body
     team, caller = call.team, call.caller
-    if call.query or not caller.agent or (body.sender and body.sender != caller.agent):
+    sender = call.body.sender
+    if call.query or not caller.agent or (sender and sender != caller.agent):
         return None
-    draft = rfc0021.draft_of(body, team.limits, call.request.header(b"traceparent"))
+    draft = _draft_of(call)
     if draft.proof:
         return None
     changes = posting.remembered_changes(team, caller, call.params["channel_id"], draft)
@@ -137,6 +137,25 @@ def _remembered_changes(call: Call) -> TeamChanges | None:
         return changes
     # Where other nodes write, too, the commit compares whether the caller is still who it was.
     return changes._replace(keys_generation=team.store.generation(NO_TENANT))
+
+
+def _draft_of(call: Call) -> PostDraft:
+    """The draft of the message in the body, or of the answer to the request that the path names."""
+    request_id = call.params.get("message_id")
+    message = call.body if request_id is None else _message_of(call.body, request_id)
+    return rfc0021.draft_of(message, call.team.limits, call.request.header(b"traceparent"))
+
+
+def _message_of(body: ReplyIn, request_id: str) -> MessageIn:
+    """An answer as the message that it is."""
+    return MessageIn(
+        body.payload,
+        Pattern.RESPONSE,
+        correlation_id=request_id,
+        metadata=body.metadata,
+        expires_at=body.expires_at,
+        lease=body.lease,
+    )
 
 
 def _posted_response(committed: Committed) -> Response:
@@ -202,14 +221,7 @@ async def reply(call: Call) -> Response:
     body: ReplyIn = call.body
     caller = await call.speaker(body.sender)
     channel_id, request_id = call.params["channel_id"], call.params["message_id"]
-    message = MessageIn(
-        body.payload,
-        Pattern.RESPONSE,
-        correlation_id=request_id,
-        metadata=body.metadata,
-        expires_at=body.expires_at,
-        lease=body.lease,
-    )
+    message = _message_of(body, request_id)
     draft = rfc0021.draft_of(message, call.team.limits, call.request.header(b"traceparent"))
     await check_proof(call.team, caller, channel_id, message, draft)
     return await created(call, await posting.reply(call.team, caller, channel_id, request_id, draft))
@@ -387,6 +399,7 @@ ROUTES = (
         posted=posted,
         scope=EVERYBODY,
         while_suspended=True,
+        submit=Submit(_remembered_changes, _posted_response),
     ),
     Route(
         "POST",

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from parley.app.team.channels import posting
+from parley.app.team.channels import plain_messages, posting
 from parley.app.team.state.decision_cache import DecisionCache
 from parley.domain.channel.channel import ChannelStatus, MemberPolicy, Options
 from parley.domain.channel.post import Post, PostDraft
+from parley.domain.channel.request import RequestMark, RequestState
 from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind, Saved
-from parley.domain.errors.errors import NotFound, ParleyError, Stale
+from parley.domain.errors.errors import Invalid, NotFound, ParleyError, Stale
 from parley.domain.errors.rules import Suspended
-from parley.domain.errors.team import ChannelClosed, NotMember
+from parley.domain.errors.team import ChannelClosed, MessageExpired, NotMember
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import Committed, TeamChanges
 from parley.domain.store.transaction import Transaction
@@ -36,15 +38,35 @@ from tests.rigs.remembered import (
     alive,
     changes,
     compare,
+    handed_on,
     often,
     partly,
     stopped,
     with_channel,
+    withdrawn,
 )
 from tests.rigs.team import CHANNEL, INTENT, Rig, before_the_commit, with_rig
 
 
 def messages() -> st.SearchStrategy[Message]:
+    """Messages of all kinds: of those that answer, most have something to answer."""
+    return _told() | st.builds(
+        Message,
+        st.sampled_from(("bob", "bob", "carol")),
+        st.sampled_from(("alice", "alice", "carol", "")),
+        st.just({}),
+        st.just("Yes"),
+        channel_id=st.sampled_from((CHANNEL, CHANNEL, SECOND)),
+        pattern=st.just(Pattern.RESPONSE),
+        meanwhile=st.none() | changes() | _request_changes(),
+    )
+
+
+def _request_changes() -> st.SearchStrategy[Change]:
+    return st.builds(partly, st.sampled_from((withdrawn, handed_on)), st.sampled_from(("alice", "carol")))
+
+
+def _told() -> st.SearchStrategy[Message]:
     return st.builds(
         Message,
         st.sampled_from(AGENTS),
@@ -52,19 +74,23 @@ def messages() -> st.SearchStrategy[Message]:
         st.just({}),
         st.just("Hello"),
         channel_id=st.sampled_from((CHANNEL, CHANNEL, SECOND)),
-        pattern=st.sampled_from((Pattern.NOTIFY, Pattern.NOTIFY, Pattern.REQUEST)),
+        pattern=st.sampled_from((Pattern.NOTIFY, Pattern.REQUEST, Pattern.REQUEST)),
         meanwhile=st.none() | changes(),
     )
 
 
 # Many small strategies, which take their time on a busy machine.
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
-@given(st.lists(messages() | changes(), min_size=4, max_size=14))
+@given(st.lists(messages() | messages() | changes() | _request_changes(), min_size=4, max_size=14))
 def test_a_remembered_decision_accepts_and_refuses_what_a_fresh_one_does(steps: list[Step]) -> None:
     compare(often(steps, 1))
 
 
 TELL_BOB = Message("alice", "bob")
+ASK_BOB = Message("alice", "bob", pattern=Pattern.REQUEST)
+BOB_ANSWERS = Message("bob", "alice", text="Yes", pattern=Pattern.RESPONSE)
+# What bob answers then is remembered.
+ANSWERED: list[Step] = [ASK_BOB, BOB_ANSWERS, ASK_BOB]
 
 
 def test_the_mutant_that_does_not_compare_the_generation_in_the_commit_is_caught(
@@ -89,9 +115,45 @@ def test_the_mutant_that_remembers_across_generations_is_caught(monkeypatch: pyt
         compare(steps)
 
 
+@pytest.mark.parametrize("change", [withdrawn, handed_on])
+def test_the_mutant_that_does_not_ask_what_happened_to_the_request_is_caught(
+    monkeypatch: pytest.MonkeyPatch, change: Callable[..., Awaitable[None]]
+) -> None:
+    steps: list[Step] = [*ANSWERED, BOB_ANSWERS._replace(meanwhile=partly(change, "alice"))]
+    compare(steps)
+    write = plain_messages.changes_of
+
+    def without_expects(*message: Any) -> TeamChanges | None:  # noqa: ANN401  # the same arguments
+        changes = write(*message)
+        return changes and changes._replace(expects=())
+
+    monkeypatch.setattr(plain_messages, "changes_of", without_expects)
+
+    with pytest.raises(AssertionError):
+        compare(steps)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        BOB_ANSWERS._replace(sender="carol"),
+        BOB_ANSWERS._replace(channel_id=SECOND),
+        # It answers nothing, and nobody is asked anything.
+        BOB_ANSWERS._replace(sender="alice", to="bob"),
+    ],
+)
+def test_who_was_not_asked_is_refused_as_ever(answer: Message) -> None:
+    compare([*ANSWERED, BOB_ANSWERS, ASK_BOB, answer])
+
+
+def test_a_withdrawn_request_is_not_answered_by_what_is_remembered() -> None:
+    compare([*ANSWERED, partly(withdrawn, "alice"), BOB_ANSWERS, ASK_BOB, BOB_ANSWERS])
+
+
 # ---------------------------------------------------------------- what is remembered, and for how long
 
 REMEMBERED = PostDraft(Pattern.NOTIFY, b"{}", "bob")
+ANSWER = PostDraft(Pattern.NOTIFY, b'{"a":1}')
 
 
 async def _said_once(rig: Rig) -> None:
@@ -162,6 +224,82 @@ async def test_what_changes_between_lookup_and_commit_is_decided_again(
 
     with pytest.raises(refusal):
         await rig.say("alice", to="bob")
+
+
+@pytest.mark.both_stores
+@with_rig
+async def test_the_second_answer_rests_on_the_ground_of_the_first(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    await rig.intent(agents=AGENTS)
+    await rig.channel()
+    first, second = [await rig.say("alice", to="bob", pattern=Pattern.REQUEST) for _ in range(2)]
+    await posting.reply(rig.team, rig.caller("bob"), CHANNEL, first.id, ANSWER)
+
+    reply = posting.reply(rig.team, rig.caller("bob"), CHANNEL, second.id, ANSWER)
+    (changes,) = await _commits(rig, monkeypatch, reply)
+
+    assert changes.ground is not None
+    assert [expect.kind for expect in changes.expects] == [RequestMark.kind]
+    answers = await rig.store.answers(DEFAULT_TENANT, second.id)
+    assert [(answer.sender, answer.to, answer.recipients) for answer in answers] == [("bob", "alice", ("alice",))]
+    asked = await rig.store.post(DEFAULT_TENANT, second.id)
+    assert asked is not None
+    assert asked.answered
+
+
+@with_rig
+async def test_what_has_expired_is_not_answered_by_what_is_remembered(rig: Rig) -> None:
+    await rig.intent(agents=AGENTS)
+    await rig.channel()
+    soon = rig.clock.at + timedelta(seconds=60)
+    first, second = [
+        await rig.say("alice", to="bob", pattern=Pattern.REQUEST, expires_at=expires_at) for expires_at in (None, soon)
+    ]
+    await posting.reply(rig.team, rig.caller("bob"), CHANNEL, first.id, ANSWER)
+
+    rig.clock.at += timedelta(seconds=61)
+
+    with pytest.raises(MessageExpired):
+        await posting.reply(rig.team, rig.caller("bob"), CHANNEL, second.id, ANSWER)
+
+
+@with_rig
+async def test_what_was_evicted_is_not_answered_by_what_is_remembered(rig: Rig) -> None:
+    await rig.intent(agents=AGENTS)
+    await rig.channel(options=Options(max_messages=3))
+    first, second = [await rig.say("alice", to="bob", pattern=Pattern.REQUEST) for _ in range(2)]
+    await posting.reply(rig.team, rig.caller("bob"), CHANNEL, first.id, ANSWER)
+    for _ in range(3):
+        await rig.say("alice", to="bob")
+
+    with pytest.raises(NotFound):
+        await posting.reply(rig.team, rig.caller("bob"), CHANNEL, second.id, ANSWER)
+
+
+@with_rig
+async def test_a_request_that_accepts_parts_is_decided(rig: Rig) -> None:
+    """Its answer is noted beside it."""
+    await rig.intent(agents=AGENTS)
+    await rig.channel()
+    plain = await rig.say("alice", to="bob", pattern=Pattern.REQUEST)
+    await posting.reply(rig.team, rig.caller("bob"), CHANNEL, plain.id, ANSWER)
+    in_parts = await rig.say("alice", to="bob", pattern=Pattern.REQUEST, partial=True)
+
+    await posting.reply(rig.team, rig.caller("bob"), CHANNEL, in_parts.id, ANSWER)
+
+    state = await rig.store.get(RequestState, DEFAULT_TENANT, in_parts.id)
+    assert state is not None
+    assert state.answered
+
+
+@with_rig
+async def test_a_response_that_answers_nothing_is_refused_as_ever(rig: Rig) -> None:
+    await rig.intent(agents=AGENTS)
+    await rig.channel()
+    request = await rig.say("alice", to="bob", pattern=Pattern.REQUEST)
+    await posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, ANSWER)
+
+    with pytest.raises(Invalid):
+        await rig.say("bob", to="alice", pattern=Pattern.RESPONSE)
 
 
 @with_rig

@@ -20,6 +20,7 @@ from parley.domain.errors.errors import Invalid
 from parley.domain.errors.rules import ExchangeClosed
 from parley.domain.exchange.exchange import Exchange, Outcome, accepted, ended
 from parley.domain.message.message import Pattern
+from parley.domain.record import Expect
 from parley.domain.rules.policy import AppliesTo
 from parley.domain.rules.ruling import scan
 from parley.domain.store.changes import TeamChanges
@@ -34,16 +35,20 @@ from tests.rigs.remembered import (
     Step,
     changes,
     compare,
+    handed_on,
     looser,
     moved,
+    newest_request,
     partly,
     stopped,
     tighter,
+    withdrawn,
 )
 from tests.rigs.team import CHANNEL, Rig, before_the_commit, with_rig
 from tests.samples.governed import an_exchange
 
 QUERY = {"exchange_type": "information_query"}
+TEXTS = ("What is the status?", "It is done.", "3 \\ %s \u00e9", "We promise it.", "password: hunter22")
 
 
 def said(sender: str, to: str, conversation: str, text: str = "What is the status?") -> Message:
@@ -62,6 +67,12 @@ BEGUN = said("alice", "bob", "four")
 BACK = said("bob", "alice", "four")
 
 
+ASK = Message("alice", "bob", QUERY, pattern=Pattern.REQUEST)
+ANSWER = Message("bob", "alice", {}, "It is done.", pattern=Pattern.RESPONSE)
+# What bob answers alice afterwards is written like this.
+ANSWERED: list[Step] = [ASK, ANSWER] * 4
+
+
 # ---------------------------------------------------------------- what happens to an exchange meanwhile
 
 
@@ -70,14 +81,21 @@ async def _exchange(rig: Rig, conversation: str) -> Exchange | None:
     return exchanges[0] if exchanges else None
 
 
-async def took_a_round(rig: Rig, conversation: str) -> None:
-    exchange = await _exchange(rig, conversation)
+async def _asked(rig: Rig, asker: str) -> Exchange | None:
+    """The exchange of an agent's newest request."""
+    request = await newest_request(rig, asker)
+    exchange_id = request.exchange_id if request is not None else ""
+    return await rig.store.get(Exchange, DEFAULT_TENANT, exchange_id) if exchange_id else None
+
+
+async def took_a_round(rig: Rig, conversation: str = "", asker: str = "") -> None:
+    exchange = await _asked(rig, asker) if asker else await _exchange(rig, conversation)
     if exchange is not None:
         await rig.put(accepted(exchange, "bob", "Said meanwhile", rig.at(), exchange.hops))
 
 
-async def closed(rig: Rig, conversation: str) -> None:
-    exchange = await _exchange(rig, conversation)
+async def closed(rig: Rig, conversation: str = "", asker: str = "") -> None:
+    exchange = await _asked(rig, asker) if asker else await _exchange(rig, conversation)
     if exchange is not None and not exchange.over:
         await rig.put(ended(exchange, Outcome.RESOLVED, rig.at(), "alice", "done"))
 
@@ -106,8 +124,36 @@ def exchange_changes() -> st.SearchStrategy[Change]:
         st.builds(
             partly, st.sampled_from([took_a_round, closed, opened_by_another]), st.sampled_from(("four", "five"))
         ),
+        st.builds(partly, st.sampled_from([took_a_round, closed]), st.just(""), st.just("alice")),
+        st.builds(partly, st.sampled_from([withdrawn, handed_on]), st.just("alice")),
         st.just(days_later),
     )
+
+
+def requests() -> st.SearchStrategy[Message]:
+    """Requests of alice, of which most are like those before, and what is answered to them."""
+    meanwhile = st.none() | st.none() | exchange_changes() | changes() | st.sampled_from([tighter, looser])
+    metadata = st.sampled_from(({}, {}, {}, QUERY, {"partial": True}, {"conversation_id": "four"}, {"note": "x"}))
+    answers = st.builds(
+        Message,
+        st.sampled_from(("bob", "bob", "bob", "carol")),
+        st.just("alice"),
+        metadata,
+        st.sampled_from(TEXTS),
+        pattern=st.just(Pattern.RESPONSE),
+        meanwhile=meanwhile,
+    )
+    asked = {**QUERY, "conversation_id": "four"}
+    requests = st.builds(
+        Message,
+        st.just("alice"),
+        st.sampled_from(("bob", "bob", "carol")),
+        st.sampled_from((QUERY, QUERY, asked, {**QUERY, "max_rounds": 1})),
+        st.sampled_from(TEXTS),
+        meanwhile=st.none(),
+        pattern=st.just(Pattern.REQUEST),
+    )
+    return answers | requests
 
 
 def messages() -> st.SearchStrategy[Message]:
@@ -120,14 +166,13 @@ def messages() -> st.SearchStrategy[Message]:
         },
     )
     meanwhile = st.none() | st.none() | exchange_changes() | changes() | st.sampled_from([tighter, looser])
-    texts = ("What is the status?", "It is done.", "3 \\ %s \u00e9", "We promise it.", "password: hunter22")
     pairs = (("alice", "bob"), ("alice", "bob"), ("bob", "alice"), ("bob", "alice"), ("carol", "bob"))
     return st.builds(
         _message,
         st.sampled_from(pairs),
         st.sampled_from(("four", "four", "five")),
         more,
-        st.sampled_from(texts),
+        st.sampled_from(TEXTS),
         meanwhile,
     )
 
@@ -145,14 +190,23 @@ def test_what_goes_on_with_a_conversation_is_written_as_it_would_have_been_decid
     compare([*KNOWN, *steps], governed=True)
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.lists(requests() | requests() | messages() | exchange_changes() | changes(), min_size=2, max_size=8))
+def test_an_answer_is_written_as_it_would_have_been_decided(steps: list[Step]) -> None:
+    compare([*ANSWERED, *steps], governed=True)
+
+
 # ---------------------------------------------------------------- mutants
 
 # Where other nodes write, too, such messages are decided: a mutant of what is done in memory changes nothing there.
 
 
 @pytest.mark.parametrize("change", [tighter, partly(stopped, "bob"), CLOSE, partly(moved, "bob", "legal")])
-def test_the_mutant_that_goes_on_on_a_stale_ground_is_caught(monkeypatch: pytest.MonkeyPatch, change: Change) -> None:
-    steps: list[Step] = [*KNOWN, BEGUN, BACK._replace(meanwhile=change)]
+@pytest.mark.parametrize(("before", "last"), [((*KNOWN, BEGUN), BACK), ((*ANSWERED, ASK), ANSWER)])
+def test_the_mutant_that_goes_on_on_a_stale_ground_is_caught(
+    monkeypatch: pytest.MonkeyPatch, change: Change, before: tuple[Step, ...], last: Message
+) -> None:
+    steps: list[Step] = [*before, last._replace(meanwhile=change)]
     compare(steps, governed=True)
     monkeypatch.setattr(Transaction, "_holds", lambda *_: True)
 
@@ -160,11 +214,18 @@ def test_the_mutant_that_goes_on_on_a_stale_ground_is_caught(monkeypatch: pytest
         compare(steps, governed=True)
 
 
-@pytest.mark.parametrize("change", [partly(closed, "four"), partly(took_a_round, "four")])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [*KNOWN, BEGUN, BACK, BEGUN._replace(meanwhile=partly(closed, "four"))],
+        [*KNOWN, BEGUN, BACK, BEGUN._replace(meanwhile=partly(took_a_round, "four"))],
+        [*ANSWERED, ASK, ANSWER._replace(meanwhile=partly(closed, "", "alice"))],
+        [*ANSWERED, ASK, ANSWER._replace(meanwhile=partly(took_a_round, "", "alice"))],
+    ],
+)
 def test_the_mutant_that_goes_on_with_an_exchange_that_has_changed_is_caught(
-    monkeypatch: pytest.MonkeyPatch, change: Change
+    monkeypatch: pytest.MonkeyPatch, steps: list[Step]
 ) -> None:
-    steps: list[Step] = [*KNOWN, BEGUN, BACK, BEGUN._replace(meanwhile=change)]
     compare(steps, governed=True)
     check, check_version, remembered = Transaction._check_ground, Transaction._check_version, list[bool]()
 
@@ -177,6 +238,17 @@ def test_the_mutant_that_goes_on_with_an_exchange_that_has_changed_is_caught(
 
     monkeypatch.setattr(Transaction, "_check_ground", noting)
     monkeypatch.setattr(Transaction, "_check_version", unless_exchange)
+
+    with pytest.raises(AssertionError):
+        compare(steps, governed=True)
+
+
+@pytest.mark.sqlite_only
+def test_the_mutant_that_does_not_ask_what_happened_to_the_request_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A request that is withdrawn ends its exchange, so that the commit finds out by that alone.
+    steps: list[Step] = [*ANSWERED, ASK, ANSWER._replace(meanwhile=partly(handed_on, "alice"))]
+    compare(steps, governed=True)
+    monkeypatch.setattr(governed_messages, "without_mark", lambda _: Expect("intent", "none", 0))
 
     with pytest.raises(AssertionError):
         compare(steps, governed=True)
@@ -197,8 +269,11 @@ def test_the_mutant_that_does_not_look_at_how_the_exchange_stands_is_caught(
 
 @pytest.mark.sqlite_only
 @pytest.mark.parametrize("text", ["We promise it.", "password: hunter22", "We \u200bpr0mise it", "4111 1111 1111 1111"])
-def test_the_mutant_that_does_not_inspect_what_goes_on_is_caught(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    steps: list[Step] = [*KNOWN, BEGUN, BACK._replace(text=text)]
+@pytest.mark.parametrize(("before", "last"), [((*KNOWN, BEGUN), BACK), ((*ANSWERED, ASK), ANSWER)])
+def test_the_mutant_that_does_not_inspect_what_goes_on_is_caught(
+    monkeypatch: pytest.MonkeyPatch, text: str, before: tuple[Step, ...], last: Message
+) -> None:
+    steps: list[Step] = [*before, last._replace(text=text)]
     compare(steps, governed=True)
     monkeypatch.setattr(governed_messages, "scan", lambda *_: ((), ()))
 
@@ -261,6 +336,19 @@ def test_nobody_goes_on_with_an_exchange_that_has_expired() -> None:
     compare([*KNOWN, BEGUN, BACK, days_later, BEGUN], governed=True)
 
 
+def test_a_withdrawn_request_is_not_answered_as_those_before() -> None:
+    compare([*ANSWERED, ASK, ANSWER._replace(meanwhile=partly(withdrawn, "alice")), ANSWER], governed=True)
+
+
+def test_nobody_answers_in_an_exchange_that_has_expired() -> None:
+    compare([*ANSWERED, ASK, days_later, ANSWER], governed=True)
+
+
+def test_an_answer_beyond_the_last_round_is_held_as_ever() -> None:
+    ask_once = ASK._replace(metadata={**QUERY, "max_rounds": 2})
+    compare([*[ask_once, ANSWER, ANSWER] * 4], governed=True)
+
+
 # ---------------------------------------------------------------- without being decided
 
 
@@ -297,6 +385,28 @@ async def test_the_rounds_of_a_conversation_like_two_before_are_not_decided(
     assert {json.loads(post.metadata)["ocip"]["conversation_id"] for post in posts} == {"four"}
     assert (exchange.version, exchange.current_round) == (3, 3)
     assert [(turn.sender, turn.summary) for turn in exchange.transcript][1:] == [("bob", "Done."), ("alice", "Thanks.")]
+
+
+@pytest.mark.sqlite_only
+@with_rig
+async def test_the_answers_to_requests_like_those_before_are_not_decided(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _ready(rig)
+    answer = PostDraft(Pattern.NOTIFY, b'{"text":"It is done."}')
+    requests = [await _say(rig, ASK) for _ in range(4)]
+    for request in requests[:3]:
+        await posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, answer)
+    monkeypatch.setattr(governed_messages, "govern", None)
+
+    post = await posting.reply(rig.team, rig.caller("bob"), CHANNEL, requests[3].id, answer)
+
+    assert isinstance(post, Post)
+    assert (post.in_reply_to, post.to, post.exchange_id) == (requests[3].id, "alice", requests[3].exchange_id)
+    assert json.loads(post.metadata)["ocip"]["exchange_round"] == 2
+    exchange = await rig.store.get(Exchange, DEFAULT_TENANT, post.exchange_id)
+    assert exchange is not None
+    assert [(turn.sender, turn.round) for turn in exchange.transcript] == [("alice", 1), ("bob", 2)]
 
 
 @pytest.mark.sqlite_only
