@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
@@ -51,6 +52,8 @@ class Home:
             cwd=self.repository,
             env=environment,
             start_new_session=True,
+            # Under nohup the tests ignore it, and the demo would, too.
+            preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),  # noqa: PLW1509  # it takes no lock
             text=True,
             encoding="utf-8",
         )
