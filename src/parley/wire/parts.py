@@ -39,8 +39,6 @@ class _Enveloped(msgspec.Struct):
     ocip: _Named | None = None
 
 
-# Looked for in the bytes first: most metadata have neither, and are not parsed.
-_KEYS = {Pattern.REQUEST: b'"accepts_partial"', Pattern.RESPONSE: b'"partial"'}
 _CONVERSATION = b'"conversation_id":"'
 CONVERSATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}", re.ASCII)
 _decode = msgspec.json.Decoder(_Fields).decode
@@ -50,11 +48,12 @@ _decode_envelope = msgspec.json.Decoder(_Enveloped).decode
 
 def is_partial(pattern: Pattern, metadata: bytes) -> bool:
     """Whether a stored request accepts partial answers, or a stored response is one."""
-    key = _KEYS.get(pattern)
-    if key is None or key not in metadata:
+    # Both names have it in them. Most metadata do not, and are not parsed.
+    if b'partial"' not in metadata:
         return False
-    fields = _decode(metadata)
-    return fields.accepts_partial is True if pattern is Pattern.REQUEST else fields.partial in KINDS
+    if pattern is Pattern.REQUEST:
+        return _decode(metadata).accepts_partial is True
+    return pattern is Pattern.RESPONSE and _decode(metadata).partial in KINDS
 
 
 def is_question(metadata: bytes) -> bool:

@@ -272,7 +272,7 @@ class SqliteTeamStore:
             "limit": query.limit,
         }
         post_rows = await self._read(lambda db: db.execute(sql, values).fetchall())
-        return tuple(ReaderPost(rows.post_from_row(row), row[17]) for row in post_rows)
+        return tuple([ReaderPost(rows.post_from_row(row), row[17]) for row in post_rows])
 
     async def list_channels(self, tenant: str, query: ChannelQuery) -> tuple[tuple[Channel, Tally], ...]:
         sql, values = team_reads.channels_query(tenant, query)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.channels import posting, responders
 from parley.app.team.channels.posting import Held, check_present, check_speaks
-from parley.app.team.channels.venues import Venue, venue_of
+from parley.app.team.channels.venues import Venue, channel_of, venue_of
 from parley.app.team.channels.visible import scope_of_all
 from parley.app.team.directory import roles
 from parley.app.team.directory.participants import find_joined
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from parley.app.team.directory.viewers import ActingCaller
     from parley.app.team.team import Team
+    from parley.domain.channel.channel import View
     from parley.domain.channel.post import Post
     from parley.domain.directory.callers import Caller
     from parley.domain.record import Expect, Record
@@ -277,12 +278,14 @@ async def get(team: Team, caller: Caller, channel_id: str) -> ChannelWithTally:
 
 async def find_channel(team: Team, caller: Caller, channel_id: str) -> tuple[Channel, Access]:
     """The channel and its intent's access list; `NotFound` when the caller may not know of it."""
-    channel = await team.store.get(Channel, caller.tenant, channel_id)
-    access = await team.store.get(Access, caller.tenant, channel.intent_id) if channel else None
-    if channel is None or access is None:
-        raise NotFound.no_such("channel")
+    channel, access = await channel_of(team, caller, channel_id)
     await sees(team, channel, access, caller)
     return channel, access
+
+
+async def view_of(team: Team, caller: Caller, channel_id: str) -> View:
+    """What the caller may see of the messages of a channel; `NotFound` when it may not know of it."""
+    return await sees(team, *await channel_of(team, caller, channel_id), caller)
 
 
 async def _readable(team: Team, caller: Caller, channel_id: str) -> tuple[Channel, Access, list[Expect]]:

@@ -8,10 +8,9 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.team.channels.channels import find_channel
+from parley.app.team.channels.channels import find_channel, view_of
 from parley.app.team.channels.visible import scope_of_all, scope_of_channels
 from parley.app.team.directory.keys import check_key
-from parley.app.team.directory.permissions import sees
 from parley.app.team.state.tail import of_channel
 from parley.domain.channel.channel import View, check_takes_part
 from parley.domain.channel.job import Job
@@ -76,8 +75,7 @@ class MessagePage(NamedTuple):
 
 async def page(team: Team, caller: Caller, channel_id: str, wanted: MessageFilter) -> MessagePage:
     """Messages after a cursor that the caller may see."""
-    channel, access = await find_channel(team, caller, channel_id)
-    channel_view = check_takes_part(await sees(team, channel, access, caller))
+    channel_view = check_takes_part(await view_of(team, caller, channel_id))
     if wanted.newest:
         return await _backwards(team, caller, Query(channel_id, channel_view, team.at(), to=wanted.to), wanted)
     place = _Place(0)
@@ -233,8 +231,7 @@ async def _waited(team: Team, caller: Caller, query: Query, seconds: float) -> t
 async def _again(team: Team, caller: Caller, query: Query) -> tuple[ReaderPost, ...]:
     """The page, by the current rights, key and time."""
     await check_key(team, caller)
-    channel, access = await find_channel(team, caller, query.channel_id)
-    channel_view = check_takes_part(await sees(team, channel, access, caller))
+    channel_view = check_takes_part(await view_of(team, caller, query.channel_id))
     messages, _ = await _bounded(team, caller.tenant, query._replace(view=channel_view, now=team.at()))
     return messages
 
@@ -291,8 +288,7 @@ async def _oldest(team: Team, tenant: str, channel_id: str) -> Post | None:
 
 async def get(team: Team, caller: Caller, channel_id: str, message_id: str) -> ReaderPost:
     """One message. `NotFound` when the caller may not see it."""
-    channel, access = await find_channel(team, caller, channel_id)
-    channel_view = check_takes_part(await sees(team, channel, access, caller))
+    channel_view = check_takes_part(await view_of(team, caller, channel_id))
     post = await _find(team, caller.tenant, message_id)
     if post is None or post.channel_id != channel_id or not post.visible_to(channel_view):
         raise NotFound.no_such("message")
@@ -337,8 +333,7 @@ async def mark_read(team: Team, caller: Caller, channel_id: str, message_id: str
 async def _reader(team: Team, caller: Caller, post: Post, channel_id: str) -> str:
     """The agent of the receipt: the caller; for a key without an agent, the only recipient."""
     if caller.agent:
-        channel, access = await find_channel(team, caller, channel_id)
-        channel_view = await sees(team, channel, access, caller)
+        channel_view = await view_of(team, caller, channel_id)
         addressed = post.position > channel_view.since if post.recipients is None else caller.agent in post.recipients
         if addressed:
             return caller.agent
@@ -484,8 +479,7 @@ async def search(
 async def _visible_post(team: Team, caller: Caller, post: Post) -> ReaderPost | None:
     """The message as the caller sees it now, if it may."""
     try:
-        channel, access = await find_channel(team, caller, post.channel_id)
-        channel_view = await sees(team, channel, access, caller)
+        channel_view = await view_of(team, caller, post.channel_id)
     except NotFound:
         return None
     if not channel_view.takes_part or not post.visible_to(channel_view) or post.expired(team.at()):

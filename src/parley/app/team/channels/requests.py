@@ -10,11 +10,10 @@ from parley.app.rules import exchanges as exchange_rules
 from parley.app.rules.recording import withdrawn_entries
 from parley.app.team import system_posts
 from parley.app.team.channels import posting, reading, venues
-from parley.app.team.channels.channels import find_channel
+from parley.app.team.channels.channels import find_channel, view_of
 from parley.app.team.channels.forwarding import forward_draft, next_mark
 from parley.app.team.channels.posting import Held, check_speaks
 from parley.app.team.channels.visible import scope_of_all
-from parley.app.team.directory.permissions import sees
 from parley.app.team.directory.viewers import list_viewers
 from parley.app.team.retry import committed
 from parley.app.team.rules.docket import TeamDocket
@@ -140,7 +139,7 @@ async def get(team: Team, caller: Caller, channel_id: str, request_id: str) -> R
         raise NotFound.no_such("request")
     status = await _view(team, caller.tenant, request)
     # Whoever handed it on learns that it is answered, and nothing of the answer.
-    reader = await sees(team, *await find_channel(team, caller, channel_id), caller)
+    reader = await view_of(team, caller, channel_id)
     return status._replace(answers=tuple([answer for answer in status.answers if answer.visible_to(reader)]))
 
 
