@@ -20,6 +20,8 @@ from bench.workspace import READER, SENDER, Bench, fill, parley
 Prepare = Callable[[Server], Iterator[str]]
 _PAGE = 50
 _NEW_FILES = 500
+_ASKED = 100
+_QUESTION = {"sender": AGENT, "to": ANSWERER, "message_type": "request", "payload": {"text": posts.TEXT}}
 
 
 class Connection:
@@ -68,11 +70,23 @@ def _conversations(server: Server) -> Iterator[str]:
 
 
 def _replies(server: Server) -> Iterator[str]:
-    """Each answers a request of its own, asked in between without being counted."""
+    """Each answers a request of its own, asked before anything is counted."""
     channel = f"/channels/{server.channel('replies')}"
-    question = {"sender": AGENT, "to": ANSWERER, "message_type": "request", "payload": {"text": posts.TEXT}}
+    asked = server.call("POST", f"{channel}/batch", {"messages": [_QUESTION] * _ASKED})
+    return _answers(channel, asked)
+
+
+def _governed_replies(server: Server) -> Iterator[str]:
+    """The same under the rules, which take questions one by one."""
+    sends.set_up(server)
+    channel = f"/channels/{server.channel('governed-replies')}"
+    question = _QUESTION | {"metadata": {"exchange_type": "information_query"}}
+    asked = [server.call("POST", f"{channel}/messages", question) for _ in range(_ASKED)]
+    return _answers(channel, asked)
+
+
+def _answers(channel: str, asked: list[dict[str, Any]]) -> Iterator[str]:
     answer = {"sender": ANSWERER, "payload": {"text": posts.TEXT}}
-    asked = server.call("POST", f"{channel}/batch", {"messages": [question] * 100})
     for message in asked:
         path = f"/api/v1{channel}/messages/{message['id']}/reply"
         yield request("POST", path, answer, ANSWERER)
@@ -92,6 +106,7 @@ REQUESTS: dict[str, Prepare] = {
     f"page of {_PAGE} messages": _pages,
     "governed POST": _governed,
     "named conversation": _conversations,
+    "governed reply": _governed_replies,
 }
 
 
