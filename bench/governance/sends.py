@@ -121,6 +121,7 @@ def _figures(connections: int, results: list[list[Result]]) -> list[Figure]:
     # Absolute, too: what a governed message takes does not depend on how fast plain ones are.
     cpu_row = f"{row}: CPU" if goal else ""
     what = f"governed post over a plain one, {with_s}"
+    in_rounds = f"governed POST, three rounds, {with_s}"
     beside_peer = "  governed and durable over a plain one to the reference in memory"
     return [
         Figure(name, what, "us", each(fresh), each(plain), goal, False, row, PLAIN),
@@ -128,7 +129,7 @@ def _figures(connections: int, results: list[list[Result]]) -> list[Figure]:
             Figure(name, beside_peer, "us", each(fresh), each(peer), _PEER_GOALS[connections], row=row, peer=REFERENCE)
             for peer in peers
         ],
-        Figure(name, "  in exchanges of three rounds", "us", each(rounds), each(plain), goal, False),
+        Figure(name, in_rounds, "us", each(rounds), each(plain), goal, False, in_rounds if goal else "", PLAIN),
         Figure(name, "  rate", "/s", of(fresh, "rate"), of(plain, "rate")),
         Figure(name, "  p50", "ms", of(fresh, "p50"), of(plain, "p50"), faster=False),
         Figure(name, "  p99", "ms", of(fresh, "p99"), of(plain, "p99"), faster=False),

@@ -38,24 +38,17 @@ def replace(text: str, begin: str, end: str, content: str) -> str:
 def _figures() -> str:
     entries, machine = run.load(), run.machine()
     releases = ", ".join(sorted({entry.release for entry in entries}))
-    loads = [entry.load for entry in entries]
     missed = sum(entry.met is False for entry in entries)
-    heads = ("what", "Parley", "beside", "its figure", "ratio", "goal", "")
+    heads = ("what", "Parley", "beside", "its figure", "ratio", "goal", "", "load")
     goals = sum(bool(entry.goal) for entry in entries)
     summary = f"{goals - missed} of {goals} goals are met." if missed else f"All {goals} goals are met."
-    cores = int(str(machine["cores"]))
-    busy = (
-        ""
-        if max(loads) <= cores
-        else " Other work kept the machine busy: CPU times hold, rates and waits are worse than alone."
+    where = (
+        f"Parley {releases}, Python {machine['python']}, SQLite {machine['sqlite']}; {machine['cores']} cores"
+        f" ({machine['processor']}); the disk takes {machine['sync_ms']} ms to sync a page. `load` is the load average"
+        " of the minute in which a row was measured. Up to 2 it is the bench itself. Above that, other work takes part"
+        " of the cores: rates and waits get worse, and CPU times change little."
     )
-    where = f"Parley {releases}, Python {machine['python']}, {cores} cores"
-    return "\n\n".join(
-        [
-            _markdown(heads, "llrrrrl", run.cells(entries)),
-            f"{where}; load of the machine after measuring up to {max(loads):g}.{busy} {summary}",
-        ]
-    )
+    return "\n\n".join([_markdown(heads, "llrrrrlr", run.cells(entries)), f"{where} {summary}"])
 
 
 def _counts() -> str:

@@ -45,13 +45,14 @@ def draw(entries: Sequence[Entry]) -> str:
             before = entry.row
         parts += _bar(entry, at)
         at += _BAR
-    height = at + 44
+    height = at + 58
     return "\n".join(
         [
             f'<svg xmlns="{_SVG}" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{_LABEL}">',
             f"<style>{_STYLE}</style>",
             f'<rect class="back" width="{_WIDTH}" height="{height}" rx="10"/>',
             _text(16, 26, "Times as fast", "title"),
+            _text(_WIDTH / 2, height - 8, "logarithmic; right of 1x, Parley is faster", "soft", "middle"),
             *_legend(),
             *_grid(at + 6),
             *parts,
@@ -92,7 +93,7 @@ def _goal_of(entry: Entry) -> float | None:
 
 def _legend() -> list[str]:
     parts, x = list[str](), 140
-    names = {"peer": "as a peer", "limit": "as a limit", "own": "as Parley without it"}
+    names = {"peer": "as a peer", "limit": "as a limit", "own": "as Parley otherwise"}
     for kind, name in names.items():
         parts += [
             f'<rect class="{kind}" x="{x}" y="16" width="11" height="11" rx="2"/>',

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import sqlite3
 import sys
+import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
-from bench.figures import COMMITS, ECHO, PGBENCH, Figure, shown
+from bench.figures import COMMITS, ECHO, Figure, shown
 
 ROOT = Path(__file__).parent.parent.parent
 RECORD = ROOT / "bench" / "recorded" / "run.json"
-LIMITS = (ECHO, COMMITS, PGBENCH)
+LIMITS = (ECHO, COMMITS)
 
 
 class Entry(NamedTuple):
@@ -70,9 +75,34 @@ def save(entries: Sequence[Entry]) -> None:
     """Record a run. Rows that it did not measure stay as they were recorded."""
     measured = {(entry.row, entry.peer) for entry in entries}
     kept = [entry for entry in load() if (entry.row, entry.peer) not in measured]
-    machine = {"cores": os.cpu_count(), "python": ".".join(map(str, sys.version_info[:3])), "system": sys.platform}
+    machine = {
+        "cores": os.cpu_count(),
+        "processor": _processor(),
+        "sync_ms": round(_sync_seconds() * 1e3, 2),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "sqlite": sqlite3.sqlite_version,
+        "system": sys.platform,
+    }
     content = {"machine": machine, "entries": [entry._asdict() for entry in in_order([*kept, *entries])]}
     RECORD.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def _processor() -> str:
+    """What the processor calls itself, where Linux says it."""
+    names = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return names[0] if names else ""
+
+
+def _sync_seconds() -> float:
+    """How long the disk of the repository takes for one page: the median of some."""
+    taken = list[float]()
+    with tempfile.TemporaryFile(dir=ROOT) as file:
+        for number in range(50):
+            began = time.perf_counter()
+            os.pwrite(file.fileno(), bytes(4096), number * 4096)
+            os.fdatasync(file.fileno())
+            taken.append(time.perf_counter() - began)
+    return median(taken)
 
 
 def machine() -> dict[str, object]:
@@ -108,7 +138,7 @@ def in_order(entries: Sequence[Entry]) -> list[Entry]:
     return sorted(entries, key=place)
 
 
-HEADS = ("what", "Parley", "beside", "", "ratio", "goal", "verdict")
+HEADS = ("what", "Parley", "beside", "", "ratio", "goal", "verdict", "load")
 
 
 def cells(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
@@ -119,7 +149,10 @@ def cells(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
         before = entry.row
         ratio = "" if entry.ratio is None else f"{entry.ratio:.2f}x" if entry.ratio < 10 else f"{entry.ratio:.0f}x"
         ours = entry.ours if first else ""
-        rows.append((entry.row if first else "", ours, entry.peer, entry.theirs, ratio, entry.goal, entry.verdict))
+        load = f"{entry.load:g}" if first else ""
+        rows.append(
+            (entry.row if first else "", ours, entry.peer, entry.theirs, ratio, entry.goal, entry.verdict, load)
+        )
     return rows
 
 
