@@ -15,6 +15,7 @@ _UNITS = {"s": (1.0, 2), "ms": (1e3, 1), "us": (1e6, 1), "MB": (1.0, 0), "/s": (
 # What stands beside Parley in the summary: peers, limits that no server can pass, and Parley itself without something.
 REFERENCE, SDK, OACP = "reference in memory", "reference SDK and server", "oacp-cli"
 ECHO, COMMITS, PGBENCH = "bare ASGI echo", "bare group commit", "pgbench"
+IN_MEMORY = "parley up --ephemeral"
 PLAIN, ONE_NODE, ALONE = "the same, not governed", "one node", "the same, alone"
 
 

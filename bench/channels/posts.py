@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.channels.processes import AGENT, Server, Worker, echo, load, parley_up, reference, request
-from bench.figures import COMMITS, ECHO, REFERENCE, Figure, Goal
+from bench.figures import COMMITS, ECHO, IN_MEMORY, REFERENCE, Figure, Goal
 from bench.measure import Sample
 from bench.workspace import Bench
 
@@ -26,6 +26,7 @@ def run(bench: Bench) -> list[Figure]:
     os.mkdir(home)
     with (
         parley_up(f"{home}/data") as ours,
+        parley_up(home, ephemeral=True) as in_memory,
         reference(home) as theirs,
         echo(home) as bare,
         Worker("bench.channels.inserts", home) as inserts,
@@ -33,6 +34,7 @@ def run(bench: Bench) -> list[Figure]:
     ):
         sides = (
             _posting(clients, ours, post(ours.channel("bench"))),
+            _posting(clients, in_memory, post(in_memory.channel("bench"))),
             _posting(clients, theirs, post(theirs.channel("bench"))),
             _posting(clients, bare, request("POST", "/echo", _message())),
             lambda connections, seconds: inserts.do("commits", connections=connections, seconds=seconds, warm=_WARM),
@@ -71,7 +73,7 @@ def _in_turns(bench: Bench, connections: int, sides: tuple[Callable[[int, float]
 
 
 def _figures(connections: int, results: list[list[Result]]) -> list[Figure]:
-    ours, theirs, bare, inserts = results
+    ours, in_memory, theirs, bare, inserts = results
     name = "posts"
     what = f"post, {connections} connection{'s' if connections > 1 else ''}: durable over reference in memory"
     worse, cpu = (_NO_WORSE, _CPU) if connections in _GOALS else (None, None)
@@ -82,6 +84,7 @@ def _figures(connections: int, results: list[list[Result]]) -> list[Figure]:
         Figure(name, "  p50", "ms", of(ours, "p50"), of(theirs, "p50"), faster=False),
         _no_faster(name, "  p99", "ms", of(ours, "p99"), of(theirs, "p99"), worse, f"{row}: p99"),
         _no_faster(name, "  CPU of the server", "us", of(ours, "cpu"), of(theirs, "cpu"), cpu, f"{row}: CPU"),
+        Figure(name, "  over Parley in memory", "/s", rate, of(in_memory, "rate"), row=row, peer=IN_MEMORY),
         Figure(name, "  over a bare ASGI echo", "/s", rate, of(bare, "rate"), row=row, peer=ECHO),
         Figure(name, "  over group-committed inserts alone", "/s", rate, of(inserts, "rate"), row=row, peer=COMMITS),
     ]

@@ -76,9 +76,11 @@ def request(method: str, path: str, body: object = None, agent: str = AGENT) -> 
     ) + f"\r\n{content}"
 
 
-def parley_up(data: str, program: Sequence[str] = (sys.executable, "-m", "parley.cli.main")) -> Server:
-    """`parley up` on a data directory; returns when it has said that it is ready."""
-    command = [*program, "up", "--json", "--port", "0", "--data", data]
+def parley_up(
+    data: str, program: Sequence[str] = (sys.executable, "-m", "parley.cli.main"), *, ephemeral: bool = False
+) -> Server:
+    """`parley up` on a data directory, or without any; returns when it has said that it is ready."""
+    command = [*program, "up", "--json", "--port", "0", *(["--ephemeral"] if ephemeral else ["--data", data])]
     # As with the reference server, every agent may write on an intent.
     environment = _ENVIRONMENT | {"HOME": data, "PARLEY_ADMIN_KEY": KEY, "PARLEY_NEW_INTENTS": "open"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)

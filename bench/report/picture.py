@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
-from bench.figures import ONE_NODE, PLAIN
+from bench.figures import ALONE, IN_MEMORY, ONE_NODE, PLAIN
 from bench.report.run import LIMITS, Entry, in_order
 
 _WIDTH = 700
@@ -17,6 +17,7 @@ _LEFT, _RIGHT, _TOP = 236, 64, 58
 _HEADING, _BAR, _GAP = 22, 19, 8
 # The scale, in powers of ten.
 _LEAST, _MOST = -1, 3
+_OWN = (IN_MEMORY, PLAIN, ONE_NODE, ALONE)
 _SVG = "http://www.w3.org/2000/svg"
 _LABEL = "Parley beside its peers and beside the limits, in times as fast"
 _STYLE = """
@@ -68,7 +69,7 @@ def _x(ratio: float) -> float:
 
 def _bar(entry: Entry, at: int) -> list[str]:
     speed = entry.speed or 1.0
-    kind = "limit" if entry.peer in LIMITS else "own" if entry.peer in (PLAIN, ONE_NODE) else "peer"
+    kind = "limit" if entry.peer in LIMITS else "own" if entry.peer in _OWN else "peer"
     start, end = sorted((_x(1.0), _x(speed)))
     label = f"{speed:.2f}x" if speed < 10 else f"{speed:.0f}x"
     parts = [
