@@ -166,7 +166,10 @@ async def looser(rig: Rig) -> None:
 
 
 class Message(NamedTuple):
-    """A message; what changes between its decision and its commit. A response answers the newest request of `to`."""
+    """A message; what changes between its decision and its commit.
+
+    A response names the newest request of `to`, and so does what `answers` without being one.
+    """
 
     sender: str
     to: str
@@ -175,6 +178,7 @@ class Message(NamedTuple):
     channel_id: str = CHANNEL
     pattern: Pattern = Pattern.NOTIFY
     meanwhile: Change | None = None
+    answers: bool = False
 
     @property
     def draft(self) -> PostDraft:
@@ -205,7 +209,7 @@ async def _outcome(rig: Rig, message: Message) -> object:
         if message.meanwhile is not None:
             before_the_commit(rig, patch, message.meanwhile)
         draft = message.draft
-        if message.pattern is Pattern.RESPONSE:
+        if message.answers or message.pattern is Pattern.RESPONSE:
             request = await newest_request(rig, message.to, message.channel_id)
             draft = draft._replace(in_reply_to=request.id if request is not None else "")
         try:

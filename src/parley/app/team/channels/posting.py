@@ -14,7 +14,7 @@ from parley.app.team.channels.venues import Venue, channel_of, venue_of, with_ch
 from parley.app.team.directory import roles
 from parley.app.team.directory.participants import find_joined, find_newcomers
 from parley.app.team.directory.permissions import sees
-from parley.app.team.rules import governed_messages, governing
+from parley.app.team.rules import governed_messages, governed_terms, governing
 from parley.app.team.rules import in_force as rules
 from parley.app.team.rules.docket import TeamDocket
 from parley.app.team.rules.governing import NOBODY, PersonDecision, ProposedPost
@@ -119,7 +119,7 @@ async def _decide_one(
     known_request: KnownRequest | None = None,
 ) -> PendingCommit:
     """What one message would write now: by remembered terms if it is governed and has some, else by all records."""
-    by_terms = await governed_messages.govern(team, caller, channel_id, draft, message_id)
+    by_terms = await governed_terms.govern(team, caller, channel_id, draft, message_id)
     if by_terms is None:
         find_venue = partial(venue_of, team, caller, channel_id, draft.to)
         return await decide(team, caller, find_venue, (draft,), (message_id,), known_request=known_request)
@@ -269,7 +269,7 @@ async def decide(
         if governed.post is None:
             decided = await _governed(docket, venue, draft, governed, effects, alone=len(drafts) == 1)
             if not by_person and not newcomers:
-                governed_messages.remember(docket, message, governed, generation)
+                governed_terms.remember(docket, message, governed, generation)
             return _with_newcomers(decided, newcomers)
         posts.append(governed.post)
     decided = PendingCommit(with_channel(with_effects(await _ungoverned(docket, venue, drafts, posts), effects), venue))

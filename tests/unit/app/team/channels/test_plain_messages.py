@@ -146,6 +146,11 @@ def test_who_was_not_asked_is_refused_as_ever(answer: Message) -> None:
     compare([*ANSWERED, BOB_ANSWERS, ASK_BOB, answer])
 
 
+def test_what_names_a_request_and_is_no_answer_is_refused_as_ever() -> None:
+    tell_alice = Message("bob", "alice")
+    compare([*ANSWERED, tell_alice, tell_alice, tell_alice._replace(answers=True)])
+
+
 def test_a_withdrawn_request_is_not_answered_by_what_is_remembered() -> None:
     compare([*ANSWERED, partly(withdrawn, "alice"), BOB_ANSWERS, ASK_BOB, BOB_ANSWERS])
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parley.app.team.channels import posting
-from parley.app.team.rules import governed_messages, governing
+from parley.app.team.rules import governed_messages, governed_terms, governing
 from parley.app.team.state.rules import RulesState
 from parley.domain.channel.post import Post, PostDraft
 from parley.domain.directory.callers import DEFAULT_TENANT
@@ -261,7 +261,7 @@ def test_the_mutant_that_does_not_look_at_how_the_exchange_stands_is_caught(
 ) -> None:
     steps: list[Step] = [*KNOWN, BEGUN, BACK, BEGUN, last]
     compare(steps, governed=True)
-    monkeypatch.setattr(governed_messages, "shape_of", lambda _: ())
+    monkeypatch.setattr(governed_terms, "shape_of", lambda _: ())
 
     with pytest.raises(AssertionError):
         compare(steps, governed=True)
@@ -340,6 +340,11 @@ def test_a_withdrawn_request_is_not_answered_as_those_before() -> None:
     compare([*ANSWERED, ASK, ANSWER._replace(meanwhile=partly(withdrawn, "alice")), ANSWER], governed=True)
 
 
+def test_what_names_a_request_and_is_no_answer_is_refused_as_ever() -> None:
+    told = Message("bob", "alice", QUERY, pattern=Pattern.NOTIFY)
+    compare([*ANSWERED, told, told, told, ASK, told._replace(answers=True)], governed=True)
+
+
 def test_nobody_answers_in_an_exchange_that_has_expired() -> None:
     compare([*ANSWERED, ASK, days_later, ANSWER], governed=True)
 
@@ -374,7 +379,7 @@ async def test_the_rounds_of_a_conversation_like_two_before_are_not_decided(
     await _ready(rig)
     for message in KNOWN:
         await _say(rig, message)
-    monkeypatch.setattr(governed_messages, "govern", None)
+    monkeypatch.setattr(governed_terms, "govern", None)
 
     said_then = [BEGUN, BACK._replace(text="Done."), BEGUN._replace(text="Thanks.")]
     posts = [await _say(rig, message) for message in said_then]
@@ -397,7 +402,7 @@ async def test_the_answers_to_requests_like_those_before_are_not_decided(
     requests = [await _say(rig, ASK) for _ in range(4)]
     for request in requests[:3]:
         await posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, answer)
-    monkeypatch.setattr(governed_messages, "govern", None)
+    monkeypatch.setattr(governed_terms, "govern", None)
 
     post = await posting.reply(rig.team, rig.caller("bob"), CHANNEL, requests[3].id, answer)
 
@@ -420,7 +425,7 @@ async def test_a_conversation_that_was_opened_without_a_name_goes_on_without_bei
     opened = [await _say(rig, Message("alice", "bob", QUERY)) for _ in range(3)][-1]
     exchange = await rig.store.get(Exchange, DEFAULT_TENANT, opened.exchange_id)
     assert exchange is not None
-    monkeypatch.setattr(governed_messages, "govern", None)
+    monkeypatch.setattr(governed_terms, "govern", None)
 
     back = await _say(rig, said("bob", "alice", exchange.conversation_id))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from parley.app.team.audit import retention
 from parley.app.team.channels import posting
-from parley.app.team.rules import governed_messages
+from parley.app.team.rules import governed_messages, governed_terms
 from parley.app.team.state.decision_cache import DecisionCache
 from parley.app.team.state.openings import LikeMessages
 from parley.domain.channel.channel import Options
@@ -217,7 +217,7 @@ async def test_the_next_message_like_two_before_opens_its_exchange_without_being
     await _said_once(rig)
     await _say(rig, ASK_BOB)
     await _say(rig, ASK_BOB)
-    monkeypatch.setattr(governed_messages, "govern", None)
+    monkeypatch.setattr(governed_terms, "govern", None)
 
     post = await _say(rig, ASK_BOB._replace(text="And now?"))
 
