@@ -25,7 +25,7 @@ from parley.domain.channel.channel import Channel, ChannelStatus, Member, Member
 from parley.domain.channel.post import Post, PostDraft
 from parley.domain.content.classification import Classification
 from parley.domain.directory.access import AccessPolicy, Permission
-from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus
+from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus, KeyKind
 from parley.domain.errors.errors import ParleyError
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.message.message import Pattern
@@ -252,6 +252,19 @@ def _without_ids(document: dict[str, Any]) -> dict[str, Any]:
         for name, value in document.items()
         if name not in _OWN
     }
+
+
+async def govern(rig: Rig, **channel: Any) -> None:  # noqa: ANN401  # of a channel
+    """A channel of agents of one org unit, so that the default policy allows what they say."""
+    await rig.intent(agents=AGENTS)
+    await rig.channel(**channel)
+    for agent in AGENTS:
+        await place(rig, agent, org_unit="engineering")
+
+
+async def say(rig: Rig, message: Message, kind: KeyKind = KeyKind.AGENT) -> Post | Held:
+    """Post a message."""
+    return await posting.post(rig.team, rig.caller(message.sender, kind), message.channel_id, message.draft)
 
 
 RIGS = ("remembers", "decides")

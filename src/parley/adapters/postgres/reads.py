@@ -32,6 +32,9 @@ FEED_BYTES = 4 * 1024 * 1024
 POSTS = f"SELECT {rows.POST} FROM post JOIN tally ON tally.number = post.channel WHERE"
 # Only where a whole stretch is wanted, it is looked for by its numbers: for one message that would be all of a tenant.
 _IN_TENANT = "(post.number + 0) BETWEEN $1 AND $2 AND post.seq > tally.floor"
+_RECORDS = "SELECT version, document FROM record WHERE tenant = $1 AND kind = $2"
+CHILDREN = f"{_RECORDS} AND parent = $3 AND id > $4 ORDER BY id LIMIT $5"
+EVERY = f"{_RECORDS} AND id > $3 ORDER BY id LIMIT $4"
 BY_ID = f"{POSTS} {_IN_TENANT} AND post.id = $3"
 BY_ID_EVICTED = f"{POSTS} (post.number + 0) BETWEEN $1 AND $2 AND post.id = $3"
 ANSWERS = f"{POSTS} {_IN_TENANT} AND in_reply_to = $3 AND in_reply_to <> '' ORDER BY post.number"

@@ -173,16 +173,11 @@ class PostgresTeamStore:
     async def children(
         self, kind: type[R], tenant: str, parent: str, *, after: str = "", limit: int = 10_000
     ) -> tuple[R, ...]:
-        query = (
-            "SELECT version, document FROM record"
-            " WHERE tenant = $1 AND kind = $2 AND parent = $3 AND id > $4 ORDER BY id LIMIT $5"
-        )
-        record_rows = await self._fetch_by_tenant(tenant, query, kind.kind, parent, after, limit)
+        record_rows = await self._fetch_by_tenant(tenant, reads.CHILDREN, kind.kind, parent, after, limit)
         return tuple([rows.record_from_row(kind, *row) for row in record_rows])  # type: ignore[misc]
 
     async def every(self, kind: type[R], tenant: str, *, after: str = "", limit: int = 1000) -> tuple[R, ...]:
-        query = "SELECT version, document FROM record WHERE tenant = $1 AND kind = $2 AND id > $3 ORDER BY id LIMIT $4"
-        record_rows = await self._fetch_by_tenant(tenant, query, kind.kind, after, limit)
+        record_rows = await self._fetch_by_tenant(tenant, reads.EVERY, kind.kind, after, limit)
         return tuple([rows.record_from_row(kind, *row) for row in record_rows])  # type: ignore[misc]
 
     async def find(self, kind: type[R], tenant: str, query: RecordQuery) -> tuple[R, ...]:

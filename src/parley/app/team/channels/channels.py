@@ -145,7 +145,7 @@ async def _check_responders(
 ) -> None:
     """Refuse a channel for a request that nobody could answer, as the request would be refused."""
     request = PostDraft(Pattern.REQUEST, b"{}", to, wait_for_responders=False)
-    role = await posting.addressed_role(team, caller.tenant, request, expects)
+    role = await responders.addressed_role(team, caller.tenant, request, expects)
     holders = [holder.agent for holder in role.holders] if role is not None else []
     units = await rules.units_of(team, access, holders, expects)
     joined = await find_joined(team, access, role, team.at(), expects) if role is not None else ()

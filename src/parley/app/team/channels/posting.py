@@ -12,7 +12,7 @@ from parley.app.team.channels.forwarding import effects_of
 from parley.app.team.channels.leases import answered_by, with_effects
 from parley.app.team.channels.venues import Venue, channel_of, venue_of, with_channel
 from parley.app.team.directory import roles
-from parley.app.team.directory.participants import find_joined, find_newcomers
+from parley.app.team.directory.participants import find_newcomers
 from parley.app.team.directory.permissions import sees
 from parley.app.team.rules import governed_messages, governed_terms, governing
 from parley.app.team.rules import in_force as rules
@@ -21,15 +21,12 @@ from parley.app.team.rules.governing import NOBODY, PersonDecision, ProposedPost
 from parley.app.team.system_posts import audited
 from parley.app.team.team import ATTEMPTS
 from parley.domain.agents.agent import AgentRecord
-from parley.domain.channel.post import NO_UNITS, SENDER_KIND, Post, PostDraft, check_answerable, place
+from parley.domain.channel.post import SENDER_KIND, Post, PostDraft, check_answerable, place
 from parley.domain.directory.callers import (
-    QUEUE_PREFIX,
     ROLE_PREFIXES,
     TENANT_MARK,
     KeyKind,
-    Role,
     created_ids,
-    role_of,
 )
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, Problem, Stale
 from parley.domain.errors.rules import Overspent
@@ -41,7 +38,7 @@ from parley.domain.record import Expect, expecting
 from parley.domain.store.changes import TeamChanges
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from parley.app.rules.docket import RulesDecision, Submission
     from parley.app.team.channels.leases import AnsweredRequest, AnswerEffects
@@ -63,14 +60,6 @@ class Held(NamedTuple):
     """A message held for approval. It has not been delivered."""
 
     approval: Approval
-
-
-class Addressees(NamedTuple):
-    """The role that a draft is for, the org units of whom it may be for, and which holders joined the intent."""
-
-    role: Role | None
-    units: Mapping[str, str]
-    joined: Container[str]
 
 
 class KnownRequest(NamedTuple):
@@ -258,7 +247,7 @@ async def decide(
         read = known_request if draft is original else None
         answered = await _answered_request(docket, caller, channel.id, draft, read, by_person=by_person)
         draft, request = answered.draft, answered.request
-        addressees = await _addressees(docket, caller, venue, sender_view, record, draft, request)
+        addressees = await responders.addressees_of(docket, caller, venue, sender_view, record, draft, request)
         placed = await _placed(docket, caller, venue, sender_view, answered, addressees, message_id)
         newcomers |= await find_newcomers(team, access, placed)
         if request is not None or draft.forwards:
@@ -320,36 +309,13 @@ async def _answered_request(
     return known_request.answered
 
 
-async def _addressees(
-    docket: TeamDocket,
-    caller: Caller,
-    venue: Venue,
-    sender_view: View,
-    record: AgentRecord | None,
-    draft: PostDraft,
-    request: Post | None,
-) -> Addressees:
-    """Whom a draft may be for."""
-    team, channel, access, expects = docket.team, venue.channel, venue.access, docket.expects
-    role = await addressed_role(team, caller.tenant, draft, expects)
-    addressed = _addressed(draft, role, request)
-    units = (
-        await rules.addressed_units(team, docket.book, access, record, addressed) if access.names_units else NO_UNITS
-    )
-    joined = await find_joined(team, access, role, docket.at, expects) if role is not None else ()
-    checks = draft.wait_for_responders is False or (role is None and draft.to.startswith(QUEUE_PREFIX))
-    if checks and channel.is_open and sender_view.may_write:
-        await responders.check(team, caller, channel, access, draft, role, units, joined)
-    return Addressees(role, units, joined)
-
-
 async def _placed(
     docket: TeamDocket,
     caller: Caller,
     venue: Venue,
     sender_view: View,
     answered: AnsweredRequest,
-    addressees: Addressees,
+    addressees: responders.Addressees,
     message_id: str,
 ) -> Post:
     """The message that a draft becomes; a refusal of whom it is for names similar agents."""
@@ -399,13 +365,6 @@ async def _ungoverned(
     return TeamChanges(
         docket.tenant, tuple(posts), tuple(expects), new_conversations=new, events=events, created_id=created
     )
-
-
-def _addressed(draft: PostDraft, role: Role | None, request: Post | None) -> Iterable[str]:
-    """The agents that a draft may be for."""
-    if role is not None:
-        return [holder.agent for holder in role.holders]
-    return (request.sender,) if request is not None else (draft.to,)
 
 
 async def _governed(
@@ -461,16 +420,6 @@ async def check_reachable(team: Team, tenant: str, post: Post, expects: list[Exp
     if post.recipients and not post.to.startswith(ROLE_PREFIXES):
         return await check_present(team, tenant, post.to, expects)
     return None
-
-
-async def addressed_role(team: Team, tenant: str, draft: PostDraft, expects: list[Expect]) -> Role | None:
-    """The role that a draft is for, noted as something the decision depends on."""
-    role_id = role_of(draft.to)
-    if not role_id:
-        return None
-    role = await team.store.get(Role, tenant, role_id)
-    expects.append(expecting(role) if role else Expect(Role.kind, role_id, 0))
-    return role
 
 
 async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, draft: PostDraft) -> Post | Held:

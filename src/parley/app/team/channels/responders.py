@@ -1,27 +1,80 @@
-"""Whether somebody could get a message, and who was meant when nobody could."""
+"""Whom a message may be for, whether somebody could get it, and who was meant when nobody could."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.directory.names import nameable, similar_addresses, similar_roles
+from parley.app.team.directory.participants import find_joined
+from parley.app.team.rules import in_force as rules
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.channel import MemberPolicy
-from parley.domain.channel.post import holders
+from parley.domain.channel.post import NO_UNITS, holders
 from parley.domain.directory.access import AGENT
-from parley.domain.directory.callers import EVERYONE, QUEUE_PREFIX, role_of
+from parley.domain.directory.callers import EVERYONE, QUEUE_PREFIX, Role, role_of
 from parley.domain.errors.team import NoResponders, NotMember
 from parley.domain.message.message import Pattern
 from parley.domain.names import suggestion
+from parley.domain.record import Expect, expecting
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
+    from parley.app.team.channels.venues import Venue
+    from parley.app.team.rules.docket import TeamDocket
     from parley.app.team.team import Team
-    from parley.domain.channel.channel import Channel
-    from parley.domain.channel.post import PostDraft
+    from parley.domain.channel.channel import Channel, View
+    from parley.domain.channel.post import Post, PostDraft
     from parley.domain.directory.access import Access
-    from parley.domain.directory.callers import Caller, Role
+    from parley.domain.directory.callers import Caller
+
+
+class Addressees(NamedTuple):
+    """The role that a draft is for, the org units of whom it may be for, and which holders joined the intent."""
+
+    role: Role | None
+    units: Mapping[str, str]
+    joined: Container[str]
+
+
+async def addressees_of(
+    docket: TeamDocket,
+    caller: Caller,
+    venue: Venue,
+    sender_view: View,
+    record: AgentRecord | None,
+    draft: PostDraft,
+    request: Post | None,
+) -> Addressees:
+    """Whom a draft may be for."""
+    team, channel, access, expects = docket.team, venue.channel, venue.access, docket.expects
+    role = await addressed_role(team, caller.tenant, draft, expects)
+    addressed = _addressed(draft, role, request)
+    units = (
+        await rules.addressed_units(team, docket.book, access, record, addressed) if access.names_units else NO_UNITS
+    )
+    joined = await find_joined(team, access, role, docket.at, expects) if role is not None else ()
+    checks = draft.wait_for_responders is False or (role is None and draft.to.startswith(QUEUE_PREFIX))
+    if checks and channel.is_open and sender_view.may_write:
+        await check(team, caller, channel, access, draft, role, units, joined)
+    return Addressees(role, units, joined)
+
+
+async def addressed_role(team: Team, tenant: str, draft: PostDraft, expects: list[Expect]) -> Role | None:
+    """The role that a draft is for, noted as something the decision depends on."""
+    role_id = role_of(draft.to)
+    if not role_id:
+        return None
+    role = await team.store.get(Role, tenant, role_id)
+    expects.append(expecting(role) if role else Expect(Role.kind, role_id, 0))
+    return role
+
+
+def _addressed(draft: PostDraft, role: Role | None, request: Post | None) -> Iterable[str]:
+    """The agents that a draft may be for."""
+    if role is not None:
+        return [holder.agent for holder in role.holders]
+    return (request.sender,) if request is not None else (draft.to,)
 
 
 async def check(

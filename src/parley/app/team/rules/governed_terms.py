@@ -8,7 +8,7 @@ ordinary message writes is kept for the next one like it: `governed_messages` fi
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.app.rules.recording import is_ordinary
 from parley.app.team.rules.docket import TeamDocket
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from parley.app.team.rules.governing import GovernedPost
     from parley.app.team.team import Team
     from parley.domain.channel.post import Post, PostDraft
-    from parley.domain.content.envelope import Wishes
+    from parley.domain.content.envelope import Envelope, Ext, Wishes
     from parley.domain.directory.callers import Caller
+    from parley.domain.store.changes import Spend
 
 # What differs between two messages that are alike under the same terms, by the names of the facts about them.
 _VARYING = ("exchange_id", "conversation_id", "message_id", "content_digest")
@@ -122,24 +123,28 @@ def remember(docket: TeamDocket, message: ProposedPost, governed: GovernedPost, 
     docket.team.governed_decisions.remember(key, decision_before)
 
 
+class _Ordinary(NamedTuple):
+    """What an ordinary message leaves for the next one like it."""
+
+    like: Post
+    # What its stamps are made from, with the name of the conversation if its sender named it.
+    stamps: tuple[bytes, Envelope, Ext, str, str]
+    beside: tuple[str, ...]
+    entries: tuple[EntryTemplate, ...]
+
+
 def _keep(docket: TeamDocket, message: ProposedPost, decision: RulesDecision[Post], remembered: GovernedTerms) -> None:
     """Keep what an ordinary message writes for the next one like it, if it is not the first of its kind."""
-    team, caller, draft = docket.team, message.caller, message.draft
-    ruling, post, exchange, wishes = decision.ruling, decision.message, decision.exchange, draft.wishes
-    if (
-        ruling is None
-        or post is None
-        or exchange is None
-        or decision.approvals
-        or not is_ordinary(ruling)
-        or message.channel.options.audit
-        # What is claimed is checked each time.
-        or (wishes is not None and (wishes.expires_at or wishes.envelope is not None))
-    ):
+    ruling, post, exchange = decision.ruling, decision.message, decision.exchange
+    if ruling is None or post is None or exchange is None or decision.approvals or not is_ordinary(ruling):
         return
-    like = post._replace(id="", payload=b"", metadata=b"")
-    label = disclosure_of(ruling.origin, ruling.policy.disclosure)
-    beside = tuple(texts_beside(team, draft.metadata))
+    wishes = message.draft.wishes
+    # What is claimed is checked each time.
+    claims = wishes is not None and (wishes.expires_at or wishes.envelope is not None)
+    named = is_named(message.draft)
+    # Where other nodes write, too, messages that name their conversation are decided: see `governed_messages`.
+    if claims or message.channel.options.audit or (named and not docket.team.store.is_current):
+        return
     entries = tuple(
         [
             EntryTemplate(docket.tenant, entry.side, entry.action, entry.actor, entry.facts, _VARYING)
@@ -148,41 +153,69 @@ def _keep(docket: TeamDocket, message: ProposedPost, decision: RulesDecision[Pos
     )
     if not all(entry.is_written_as_it_is for entry in entries):
         return
-    conversation = wishes.conversation_id if wishes is not None else ""
-    if conversation and not team.store.is_current:
-        return  # see `_in_named_conversation`
-    stamps = (draft.metadata, ruling.envelope, ruling.ext, label, conversation)
+    metadata = message.draft.metadata
+    label = disclosure_of(ruling.origin, ruling.policy.disclosure)
+    stamps = (metadata, ruling.envelope, ruling.ext, label, wishes.conversation_id if wishes is not None else "")
+    like = post._replace(id="", payload=b"", metadata=b"")
+    ordinary = _Ordinary(like, stamps, tuple(texts_beside(docket.team, metadata)), entries)
     if not exchange.version:
-        if wishes is None or not conversation:
-            key, openings = opening_key(caller, draft), remembered.openings
-        elif conversation in docket.new_conversations:
-            key, openings = named_key(team, caller, draft, wishes), remembered.named_openings
-        else:
-            return
-        metadata = team.envelopes.stamp_template(*stamps) if openings.is_repeated(key) else b""
-        if metadata:
-            # As it will be stored: nothing is there under its id, so this is its first version.
-            created = changed(exchange, transcript=(), version=1)
-            openings.keep(key, Opening(like, created, metadata, beside, entries, decision.spends))
+        _keep_opening(docket, message, exchange, ordinary, decision.spends, remembered)
+    elif named or message.request is not None:
+        _keep_turn(docket.team, message, (ruling.exchange_before, exchange), ordinary, decision.spends, remembered)
+
+
+def _keep_opening(
+    docket: TeamDocket,
+    message: ProposedPost,
+    exchange: Exchange,
+    ordinary: _Ordinary,
+    spends: tuple[Spend, ...],
+    remembered: GovernedTerms,
+) -> None:
+    """Keep what a message writes that opens an exchange."""
+    team, caller, draft = docket.team, message.caller, message.draft
+    if draft.wishes is None or not is_named(draft):
+        key, openings = opening_key(caller, draft), remembered.openings
+    elif draft.wishes.conversation_id in docket.new_conversations:
+        key, openings = named_key(team, caller, draft, draft.wishes), remembered.named_openings
+    else:
         return
-    before = ruling.exchange_before
+    metadata = team.envelopes.stamp_template(*ordinary.stamps) if openings.is_repeated(key) else b""
+    if metadata:
+        # As it will be stored: nothing is there under its id, so this is its first version.
+        created = changed(exchange, transcript=(), version=1)
+        openings.keep(key, Opening(ordinary.like, created, metadata, ordinary.beside, ordinary.entries, spends))
+
+
+def _keep_turn(
+    team: Team,
+    message: ProposedPost,
+    exchanges: tuple[Exchange, Exchange],
+    ordinary: _Ordinary,
+    spends: tuple[Spend, ...],
+    remembered: GovernedTerms,
+) -> None:
+    """Keep what a message writes that goes on with an exchange: with these, as it was before and as it is after it."""
+    before, exchange = exchanges
     # A name that nobody has read yet is inspected with the message; and where something waits for a person, or ends
     # with the message, that depends on more than the exchange.
     waits = before.holds or before.limit_approval
     goes_on = Outcome.IN_PROGRESS is before.outcome is exchange.outcome and not waits
-    if (conversation or message.request is not None) and before.version and before.current_round and goes_on:
-        after = _changes_between(before, exchange)
-        only = only_exchange(team, caller, post.to, before.conversation_id)
-        if wishes is not None and conversation:
-            key = named_key(team, caller, draft, wishes, before)
-        else:
-            key = turn_key(caller, draft, before)
-        if after is None or only is None or only.id != before.id or not remembered.continuations.is_repeated(key):
-            return
-        metadata = team.envelopes.stamp_template(*stamps)
-        if metadata:
-            like_before = Continuation(like, before, after, metadata, beside, entries, decision.spends)
-            remembered.continuations.keep(key, like_before)
+    if not (before.version and before.current_round and goes_on):
+        return
+    caller, draft, wishes = message.caller, message.draft, message.draft.wishes
+    after = _changes_between(before, exchange)
+    only = only_exchange(team, caller, ordinary.like.to, before.conversation_id)
+    if wishes is not None and is_named(draft):
+        key = named_key(team, caller, draft, wishes, before)
+    else:
+        key = turn_key(caller, draft, before)
+    if after is None or only is None or only.id != before.id or not remembered.continuations.is_repeated(key):
+        return
+    metadata = team.envelopes.stamp_template(*ordinary.stamps)
+    if metadata:
+        next_turn = Continuation(ordinary.like, before, after, metadata, ordinary.beside, ordinary.entries, spends)
+        remembered.continuations.keep(key, next_turn)
 
 
 def _changes_between(before: Exchange, after: Exchange) -> dict[str, Any] | None:

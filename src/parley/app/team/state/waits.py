@@ -10,6 +10,7 @@ from parley.domain.channel.request import RequestState
 from parley.domain.directory.callers import Key
 from parley.domain.errors.errors import ParleyError, Unavailable
 from parley.domain.errors.team import CircularWait, MessageExpired, RequestWithdrawn
+from parley.domain.message.message import Pattern
 from parley.domain.rules.suspension import Suspensions
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class Waits:
             if request_wait is not None:  # committed, or somebody holds the role by now
                 self._by_request[post.id] = request_wait._replace(others=post.recipients or ())
             wait = self._by_request.get(post.in_reply_to)
-            if wait is not None and wait.tenant == tenant and not post.partial:
+            if wait is not None and wait.tenant == tenant and post.pattern is Pattern.RESPONSE and not post.partial:
                 wait.resolve(post)
         for record in committed.puts:
             if isinstance(record, RequestState):

@@ -26,20 +26,21 @@ from parley.domain.rules.ruling import scan
 from parley.domain.store.changes import TeamChanges
 from parley.domain.store.transaction import Transaction
 from parley.domain.times import stamp
-from tests.rigs.governed import place, put_policy
+from tests.rigs.governed import put_policy
 from tests.rigs.remembered import (
-    AGENTS,
     CLOSE,
     Change,
     Message,
     Step,
     changes,
     compare,
+    govern,
     handed_on,
     looser,
     moved,
     newest_request,
     partly,
+    say,
     stopped,
     tighter,
     withdrawn,
@@ -357,16 +358,9 @@ def test_an_answer_beyond_the_last_round_is_held_as_ever() -> None:
 # ---------------------------------------------------------------- without being decided
 
 
-async def _ready(rig: Rig) -> None:
-    await rig.intent(agents=AGENTS)
-    await rig.channel()
-    for agent in AGENTS:
-        await place(rig, agent, org_unit="engineering")
-
-
 async def _say(rig: Rig, message: Step) -> Post:
     assert isinstance(message, Message)
-    post = await posting.post(rig.team, rig.caller(message.sender), message.channel_id, message.draft)
+    post = await say(rig, message)
     assert isinstance(post, Post)
     return post
 
@@ -376,7 +370,7 @@ async def _say(rig: Rig, message: Step) -> Post:
 async def test_the_rounds_of_a_conversation_like_two_before_are_not_decided(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await _ready(rig)
+    await govern(rig)
     for message in KNOWN:
         await _say(rig, message)
     monkeypatch.setattr(governed_terms, "govern", None)
@@ -397,7 +391,7 @@ async def test_the_rounds_of_a_conversation_like_two_before_are_not_decided(
 async def test_the_answers_to_requests_like_those_before_are_not_decided(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await _ready(rig)
+    await govern(rig)
     answer = PostDraft(Pattern.NOTIFY, b'{"text":"It is done."}')
     requests = [await _say(rig, ASK) for _ in range(4)]
     for request in requests[:3]:
@@ -419,7 +413,7 @@ async def test_the_answers_to_requests_like_those_before_are_not_decided(
 async def test_a_conversation_that_was_opened_without_a_name_goes_on_without_being_decided(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await _ready(rig)
+    await govern(rig)
     for message in KNOWN:
         await _say(rig, message)
     opened = [await _say(rig, Message("alice", "bob", QUERY)) for _ in range(3)][-1]
@@ -435,7 +429,7 @@ async def test_a_conversation_that_was_opened_without_a_name_goes_on_without_bei
 @pytest.mark.both_stores
 @with_rig
 async def test_of_two_that_open_a_conversation_at_once_the_second_finds_the_exchange_of_the_first(rig: Rig) -> None:
-    await _ready(rig)
+    await govern(rig)
     for message in KNOWN:
         await _say(rig, message)
 
@@ -465,7 +459,7 @@ async def test_a_message_to_several_leaves_no_more_rounds_to_one_that_is_under_w
     rig: Rig, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     """By a role, or everyone, nobody gets more rounds than a conversation has."""
-    await _ready(rig)
+    await govern(rig)
     await rig.role("tester", "bob", "carol")
     for message in (*KNOWN, BEGUN, BACK):
         await _say(rig, message)
@@ -487,7 +481,7 @@ async def test_a_message_to_several_leaves_no_more_rounds_to_one_that_is_under_w
 async def test_an_answer_takes_no_round_that_a_message_to_several_took(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await _ready(rig)
+    await govern(rig)
     await rig.role("tester", "carol")
     request = await _say(rig, BEGUN._replace(metadata={**BEGUN.metadata, "max_rounds": 2}, pattern=Pattern.REQUEST))
     rounds: list[int | None] = []
@@ -508,7 +502,7 @@ async def test_an_answer_takes_no_round_that_a_message_to_several_took(
 async def test_of_two_first_messages_at_once_one_takes_the_second_round(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await _ready(rig)
+    await govern(rig)
     await rig.role("tester", "carol")
     rounds: list[int | None] = []
 
@@ -528,7 +522,7 @@ async def test_of_two_first_messages_at_once_one_takes_the_second_round(
 async def test_a_node_that_missed_how_a_conversation_began_finds_it_after_the_first_try(
     rig: Rig, policy: AppliesTo
 ) -> None:
-    await _ready(rig)
+    await govern(rig)
     await put_policy(rig, applies_to=policy)
     first = await _say(rig, said("bob", "alice", "four"))
     rig.team.governance._conversations[DEFAULT_TENANT, "four"] = ()
@@ -562,7 +556,7 @@ async def test_nobody_opens_an_exchange_in_a_conversation_of_a_batch_that_is_und
 
 async def _ready_for_annotated(rig: Rig) -> None:
     """Only messages that ask for something are governed, and those that go on with an exchange."""
-    await _ready(rig)
+    await govern(rig)
     await put_policy(rig, applies_to=AppliesTo.ANNOTATED)
     for message in KNOWN:
         await _say(rig, message)
@@ -615,7 +609,7 @@ async def test_a_message_in_a_conversation_without_an_exchange_is_not_governed_w
 async def test_an_exchange_that_ends_between_lookup_and_commit_takes_no_message(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await _ready(rig)
+    await govern(rig)
     for message in (*KNOWN, BEGUN):
         await _say(rig, message)
     before_the_commit(rig, monkeypatch, lambda rig: closed(rig, "four"))
