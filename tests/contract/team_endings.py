@@ -47,6 +47,17 @@ class TeamEndingsContract(TeamStoreContract):
             assert await store.search(T1, "hello", FeedScope({"chan_2": 0}), AT, 10) == (6, 5, 4)
 
     @stored
+    async def test_what_memory_says_of_a_channel_is_what_there_is(self, store: TeamStore) -> None:
+        await store.commit(TeamChanges(T1, puts=(a_channel("chan_2", most=1),)))
+
+        for n in (1, 2):
+            await store.commit(TeamChanges(T1, (a_post(f"msg_{n}", "chan_2"),)))
+
+            assert store.cached_tally(T1, "chan_2") == await store.tally(T1, "chan_2") == Tally(n, AT, n - 1)
+        assert store.cached_tally(T1, "chan_9") is None
+        assert store.cached_tally("other", "chan_2") is None
+
+    @stored
     async def test_eviction_goes_on_over_many_messages_in_one_commit(self, store: TeamStore) -> None:
         await store.commit(TeamChanges(T1, puts=(a_channel("chan_2", most=10),)))
 
