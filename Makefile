@@ -82,7 +82,7 @@ check: QUICK := --hypothesis-profile=ci
 check: static test system stores counts ## Run all of the above but postgres: what CI runs
 
 fault: tools ## Run the fault tests at full length
-	PARLEY_FAULT=full $(BIN)/pytest -n auto -m fault tests/fault tests/fuzz
+	PARLEY_FAULT=full $(PYTEST) -m fault tests/fault tests/fuzz
 
 harness: tools ## Run the real coding agents without a network, with a scripted model (fetches them once: 400 MB)
 	$(BIN)/python -m tests.harness.isolation $(BIN)/pytest -n auto --dist worksteal tests/harness

@@ -24,12 +24,15 @@ pytestmark = [
 
 NODES, WRITERS, READERS, STREAMS = 3, 12, 3, 3
 MUTANT_ATTEMPTS = 5
+_HURRY = 1.0
 # Its commit is under way in the database, which does not wait for it; or it has a transaction open.
 _COMMITS = "SELECT 1 FROM pg_stat_activity WHERE application_name = $1 AND state <> 'idle'"
 
 
-async def freezing(cluster: Cluster, crowd: NodesCrowd, nodes: Sequence[Node], times: int, waits: list[float]) -> None:
-    """Freeze nodes in turn, each while it commits."""
+async def freezing(
+    cluster: Cluster, crowd: NodesCrowd, nodes: Sequence[Node], times: int, waits: list[float], least: float
+) -> None:
+    """Freeze nodes in turn, each while it commits, and for `least` seconds after the others have gone on."""
     chance, loop = random.Random(times), asyncio.get_running_loop()
     for round_ in range(times):
         node = nodes[round_ % len(nodes)]
@@ -44,7 +47,7 @@ async def freezing(cluster: Cluster, crowd: NodesCrowd, nodes: Sequence[Node], t
         try:
             await crowd.goes_on(5, apart_from=node.door)
             waits.append(time.monotonic() - frozen)
-            await asyncio.sleep(chance.uniform(0.0, 0.5))
+            await asyncio.sleep(least + chance.uniform(0.0, 0.5))
         finally:
             node.thaw()
     await crowd.goes_on(10)
@@ -53,14 +56,19 @@ async def freezing(cluster: Cluster, crowd: NodesCrowd, nodes: Sequence[Node], t
 def frozen(folder: Path, cluster: Cluster, dsn: str, times: int, *, mutant: str = "") -> NodesCrowd:
     """What a crowd does and sees meanwhile."""
     waits: list[float] = []
+    # On a fast disk a commit is over in a millisecond, and hardly a node would be frozen in one.
+    for setting in ("commit_delay = 20000", "commit_siblings = 0"):
+        cluster.ask(f"ALTER DATABASE {dsn.rpartition('/')[2]} SET {setting}")
     with several(folder, dsn, NODES, mutant) as nodes:
         # Whoever asked the frozen node asks another one before the first has said anything.
-        crowd = NodesCrowd([node.door for node in nodes], times, hurry=1.0)
+        crowd = NodesCrowd([node.door for node in nodes], times, hurry=_HURRY)
         crowd.patience = 1.0 if mutant else crowd.patience
 
         async def play() -> None:
             await crowd.open_channel()
-            await crowd.play(WRITERS, READERS, STREAMS, freezing(cluster, crowd, nodes, times, waits))
+            # A mutant shows only when somebody has given up on the frozen node.
+            least = _HURRY if mutant else 0.0
+            await crowd.play(WRITERS, READERS, STREAMS, freezing(cluster, crowd, nodes, times, waits, least))
 
         asyncio.run(play())
         crowd.surprises = surprises(nodes)
