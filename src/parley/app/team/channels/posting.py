@@ -128,7 +128,7 @@ def remembered_changes(
 
 
 async def _post_remembered(
-    team: Team, caller: Caller, channel_id: str, draft: PostDraft, message_id: str
+    team: Team, caller: Caller, channel_id: str, draft: PostDraft, message_id: str = ""
 ) -> Committed | None:
     """Commit a message by what is remembered; None when it has to be decided."""
     changes = remembered_changes(team, caller, channel_id, draft, message_id)
@@ -425,9 +425,8 @@ async def check_reachable(team: Team, tenant: str, post: Post, expects: list[Exp
 async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, draft: PostDraft) -> Post | Held:
     """Answer a request: whom it goes to and what it answers follow from the request."""
     check_speaks(caller)
-    message_id = team.new_id("msg")
     answer = draft._replace(pattern=Pattern.RESPONSE, in_reply_to=request_id, to="")
-    remembered = await _post_remembered(team, caller, channel_id, answer, message_id)
+    remembered = await _post_remembered(team, caller, channel_id, answer)
     if remembered is not None:
         return remembered.posts[0]
     channel, access = await channel_of(team, caller, channel_id)
@@ -442,6 +441,7 @@ async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, dr
         raise NotFound.no_such("message")
     if channel.is_open and sender_view.takes_part:
         check_answerable(request, caller.agent, team.at(), answered.state)
+    message_id = team.new_id("msg")
     # What was read counts for the first attempt: its commit compares the versions.
     reads = [KnownRequest(answered, expects)]
 
