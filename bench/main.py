@@ -103,7 +103,7 @@ _VERBS = {
     "attention": (_attention, "how soon coding agents notice messages, for docs/explanation/attention.md"),
     "console": (_console, "the budget of the console in a browser"),
     "count": (record.count_main, "compare what requests and commands execute with what is recorded"),
-    "record": (_record, "record that, for this release"),
+    "record": (_record, "record what requests and commands execute, for this release"),
     "page": (page.main, "write what is recorded into docs/explanation/speed.md"),
 }
 _EXAMPLES = """

@@ -48,7 +48,7 @@ def _figures() -> str:
         " of the minute in which a row was measured. Up to 2 it is the bench itself. Above that, other work takes part"
         " of the cores: rates and waits get worse, and CPU times change little."
     )
-    return "\n\n".join([_markdown(heads, "llrrrrlr", run.cells(entries)), f"{where} {summary}"])
+    return "\n\n".join([_markdown(heads, "lrlrrrlr", run.cells(entries)), f"{where} {summary}"])
 
 
 def _counts() -> str:

@@ -48,7 +48,7 @@ _decode_envelope = msgspec.json.Decoder(_Enveloped).decode
 
 def is_partial(pattern: Pattern, metadata: bytes) -> bool:
     """Whether a stored request accepts partial answers, or a stored response is one."""
-    # Both names have it in them. Most metadata do not, and are not parsed.
+    # Both keys end like this; most metadata have neither, and are not parsed.
     if b'partial"' not in metadata:
         return False
     if pattern is Pattern.REQUEST:

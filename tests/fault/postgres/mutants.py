@@ -173,7 +173,7 @@ def load_before_the_lock() -> None:
             cache.records.update(known[id(self)][tenant])
         return await decided(self, db, batch, caches)
 
-    transaction._is_simple = lambda changes: not changes  # under the lock, always
+    transaction._fits_one_round_trip = lambda changes: not changes  # under the lock, always
     TransactionRunner._load_caches = noted  # type: ignore[method-assign]
     TransactionRunner._decide_and_write = stale  # type: ignore[method-assign]
 

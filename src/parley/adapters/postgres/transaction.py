@@ -116,7 +116,7 @@ class TransactionRunner:
                 for cache in ordered:
                     await cache.lock.acquire()
                     held.append(cache)
-            if not all(map(_is_simple, batch)):
+            if not all(map(_fits_one_round_trip, batch)):
                 return await self._commit_locked(db, batch, caches, wait)
             self._db = db
             outcomes, left = await self._commit_at_once(batch, caches, wait, reconnect)
@@ -446,10 +446,11 @@ def _apply_notes(cache: TenantCache, notes: list[Note]) -> None:
         cache.apply_other(cache.revision + 1, note)
 
 
-def _is_simple(changes: TeamChanges) -> bool:
+def _fits_one_round_trip(changes: TeamChanges) -> bool:
     """Whether it writes in one tenant, depends on no rows that have to be locked, and makes or drops no channel.
 
-    Nor may it open a conversation: where its answer is lost, it would find its own exchange there.
+    Nor may it open a conversation: a retry after a lost reply of the database would find the exchange that it wrote
+    itself.
     """
     if changes.stands_alone or changes.new_conversations:
         return False

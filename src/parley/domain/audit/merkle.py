@@ -43,18 +43,19 @@ class Peaks(NamedTuple):
 
 def grown(peaks: Peaks, leaves: Iterable[bytes]) -> Peaks:
     """The tree with more leaves; the cost depends only on the new ones."""
-    nodes, higher, lower = list(leaves), list(peaks.roots), list[bytes]()
+    nodes, old_roots, new_roots = list(leaves), list(peaks.roots), list[bytes]()
     size = peaks.size + len(nodes)
-    # One height after the other, from the leaves up: a peak of this height comes before the new nodes.
-    full = peaks.size
+    # From the leaves up. At each height an old peak comes before the new nodes; of the nodes then, the last one becomes
+    # a peak if it has no neighbour, and all others are joined in pairs. The bits of `heights` say where old peaks are.
+    heights = peaks.size
     while nodes:
-        if full & 1:
-            nodes.insert(0, higher.pop())
+        if heights & 1:
+            nodes.insert(0, old_roots.pop())
         if len(nodes) & 1:
-            lower.append(nodes.pop())
+            new_roots.append(nodes.pop())
         nodes = [sha256(b"\x01" + left + right).digest() for left, right in zip(nodes[::2], nodes[1::2], strict=True)]
-        full >>= 1
-    return Peaks(size, (*higher, *reversed(lower)))
+        heights >>= 1
+    return Peaks(size, (*old_roots, *reversed(new_roots)))
 
 
 def tree_root(leaves: Sequence[bytes]) -> bytes:

@@ -129,7 +129,7 @@ class Post(NamedTuple):
         *,
         partial: bool,
     ) -> Post:
-        """Another message like this one."""
+        """This message with another id, content, time and exchange. The fields are cut by their order."""
         content = (in_reply_to, payload, metadata, at, expires_at)
         return Post._make((message_id, *self[1:5], *content, *self[10:16], exchange_id, partial))
 

@@ -129,13 +129,13 @@ def mark_id(request: Post) -> str:
     return f"{request.channel_id}/{request.sender}"
 
 
-def without_mark(request: Post) -> Expect:
-    """That nothing but answers happened to the requests of its sender in its channel."""
+def expect_no_mark(request: Post) -> Expect:
+    """The expectation that no request of this sender in this channel was withdrawn, handed on, or accepts parts."""
     return Expect(RequestMark.kind, mark_id(request), 0)
 
 
-def is_without_mark(expect: Expect) -> bool:
-    """Whether a decision depends on this of some request."""
+def expects_no_mark(expect: Expect) -> bool:
+    """Whether an expectation is that of `expect_no_mark`."""
     return expect.kind == RequestMark.kind and not expect.version
 
 

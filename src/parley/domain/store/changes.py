@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.directory.callers import ids_created
@@ -91,7 +92,8 @@ class TeamChanges(NamedTuple):
 
     tenant: str
     posts: tuple[Post, ...] = ()
-    # Beside it, what a governed message writes.
+    # `expects` to `spends`: governed messages fill these, too. The order of the fields counts: `only_posts` and
+    # `has_rare_fields` compare slices.
     expects: tuple[Expect, ...] = ()
     puts: tuple[Record, ...] = ()
     # Records as they are stored, under ids that were made for this commit: nothing can be there under them. Exchanges
@@ -102,7 +104,7 @@ class TeamChanges(NamedTuple):
     saved: Saved | None = None
     audits: tuple[AuditDraft, ...] = ()
     spends: tuple[Spend, ...] = ()
-    # From here to `erase`, what few commits have.
+    # `drops` to `erase`: rare fields, which few commits fill.
     drops: tuple[Record, ...] = ()
     events: tuple[EventDraft, ...] = ()
     receipts: tuple[Receipt, ...] = ()
@@ -136,14 +138,14 @@ class TeamChanges(NamedTuple):
         return self[_BESIDE_POSTS] == _NOTHING_BESIDE_POSTS
 
     @property
-    def is_common(self) -> bool:
-        """Whether it writes no more than governed messages do."""
-        return self[_UNCOMMON] == _NOTHING_UNCOMMON
+    def has_rare_fields(self) -> bool:
+        """Whether it fills any field from `drops` to `erase`: messages fill none, governed or not."""
+        return self[_RARE_FIELDS] != _NO_RARE_FIELDS
 
     @property
     def stands_alone(self) -> bool:
         """Whether it depends on rows that others in the same transaction would write: then it gets one for itself."""
-        return not self.is_common and bool(
+        return self.has_rare_fields and bool(
             self.moved
             or self.open_requests
             or self.ended
@@ -185,14 +187,14 @@ class Committed(NamedTuple):
     dropped: tuple[tuple[str, str], ...] = ()
 
 
-# What a commit that only posts messages leaves empty, and what one of a governed message does.
+# The fields that a commit leaves empty which only posts messages, and those which a governed message leaves empty.
 _BESIDE_POSTS = slice(TeamChanges._fields.index("expects"), TeamChanges._fields.index("created_id"))
 _NOTHING_BESIDE_POSTS = TeamChanges("")[_BESIDE_POSTS]
-_UNCOMMON = slice(TeamChanges._fields.index("drops"), _BESIDE_POSTS.stop)
-_NOTHING_UNCOMMON = TeamChanges("")[_UNCOMMON]
-# What watchers get of a message beside it.
-_WITH_MESSAGES = Committed._fields.index("events")
-_NO_RESULTS = Committed(0)[_WITH_MESSAGES:]
+_RARE_FIELDS = slice(TeamChanges._fields.index("drops"), _BESIDE_POSTS.stop)
+_NO_RARE_FIELDS = TeamChanges("")[_RARE_FIELDS]
+# From this field on a result that is not empty keeps a commit from being merged with others.
+_FIRST_UNMERGED = Committed._fields.index("events")
+_NOTHING_UNMERGED = Committed(0)[_FIRST_UNMERGED:]
 
 
 def merge_posts(commits: Iterable[tuple[str, Committed]]) -> list[tuple[str, Committed]]:
@@ -201,42 +203,30 @@ def merge_posts(commits: Iterable[tuple[str, Committed]]) -> list[tuple[str, Com
     Beside messages they may have exchanges: what a reader may see does not depend on those.
     """
     merged: list[tuple[str, Committed]] = []
-    run: list[Committed] = []
-    run_tenant = ""
-    for tenant, committed in commits:
-        if run and tenant != run_tenant:
-            merged.append((run_tenant, _joined(run)))
-            run = []
-        if _posts_messages(committed):
-            run_tenant = tenant
-            run.append(committed)
-            continue
-        if run:
-            merged.append((run_tenant, _joined(run)))
-            run = []
-        merged.append((tenant, committed))
-    if run:
-        merged.append((run_tenant, _joined(run)))
+    for (tenant, mergeable), run in groupby(commits, _merge_key):
+        results = [committed for _, committed in run]
+        merged += [(tenant, committed) for committed in ([_merge(results)] if mergeable else results)]
     return merged
 
 
-def _posts_messages(committed: Committed) -> bool:
-    _, posts, puts, *_ = committed
-    if not posts or committed[_WITH_MESSAGES:] != _NO_RESULTS:
-        return False
-    return all(record.kind == Exchange.kind for record in puts)
+def _merge_key(commit: tuple[str, Committed]) -> tuple[str, bool]:
+    """The tenant of a commit, and whether it only posts messages, with their exchanges."""
+    tenant, committed = commit
+    if not committed.posts or committed[_FIRST_UNMERGED:] != _NOTHING_UNMERGED:
+        return tenant, False
+    return tenant, all(record.kind == Exchange.kind for record in committed.puts)
 
 
-def _joined(run: list[Committed]) -> Committed:
+def _merge(results: list[Committed]) -> Committed:
     """Commits that post messages, as one."""
-    if len(run) == 1:
-        return run[0]
-    posts, puts, opened = list["Post"](), list["Record"](), list[str]()
-    for committed in run:
+    if len(results) == 1:
+        return results[0]
+    posts, puts, new_conversations = list["Post"](), list["Record"](), list[str]()
+    for committed in results:
         posts += committed.posts
         puts += committed.puts
-        opened += committed.new_conversations
-    return Committed(run[-1].position, tuple(posts), tuple(puts), tuple(opened))
+        new_conversations += committed.new_conversations
+    return Committed(results[-1].position, tuple(posts), tuple(puts), tuple(new_conversations))
 
 
 class ReaderPost(NamedTuple):

@@ -102,31 +102,37 @@ class Transaction:
         """The result of a commit; a `ParleyError` refuses it and leaves no trace."""
         tenant = changes.tenant
         only_posts = changes.only_posts
-        is_common = only_posts or changes.is_common
+        has_rare_fields = not only_posts and changes.has_rare_fields
         self._check_ground(changes)
         if not only_posts:
             self._check_beside_posts(changes)
-        if not is_common:
+        if has_rare_fields:
             self._check_requests(changes)
         self._check_channels(changes)
         if only_posts:
             posts = tuple([self._post(post, tenant) for post in changes.posts])
             return Committed(self.head(tenant).position, posts)
-        blanked = self._erased(tenant, changes.erase) if changes.erase else 0
+        erased = self._count_erasable(tenant, changes.erase) if changes.erase else 0
         puts = self._records(changes, tenant)
         posts = tuple([self._post(post, tenant) for post in changes.posts])
-        opened = changes.new_conversations
-        if is_common:
+        if not has_rare_fields:
             self._take_beside_posts(changes, posts, puts)
-            return Committed(self.head(tenant).position, posts, puts, opened)
+            return Committed(self.head(tenant).position, posts, puts, changes.new_conversations)
         posts += tuple([post for moved in changes.moved if (post := self._move(moved, tenant))])
         events = tuple([self._event(draft, tenant) for draft in changes.events])
-        self._take_uncommon(changes)
-        self._take_beside_posts(changes, posts, puts, blanked)
-        ended = changes.ended + changes.purges
-        dropped = tuple([(record.kind, record.id) for record in changes.drops])
-        position = self.head(tenant).position
-        return Committed(position, posts, puts, opened, events, ended, changes.departed, blanked, dropped=dropped)
+        self._take_rare_fields(changes)
+        self._take_beside_posts(changes, posts, puts, erased)
+        return Committed(
+            self.head(tenant).position,
+            posts,
+            puts,
+            new_conversations=changes.new_conversations,
+            events=events,
+            ended=changes.ended + changes.purges,
+            departed=changes.departed,
+            erased=erased,
+            dropped=tuple([(record.kind, record.id) for record in changes.drops]),
+        )
 
     def evicted(self) -> list[EvictPosts]:
         """At the end: evicted messages to remove, of channels where that is at least one more batch.
@@ -218,11 +224,12 @@ class Transaction:
             facts = {"kind": Exchange.kind, "conversation_id": conversation_id, "tenant": tenant}
             raise Stale("an exchange of the conversation was opened meanwhile", facts=facts)
 
-    def _erased(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
-        blanked = self._source.unerased(tenant, messages)
-        if not blanked:
+    def _count_erasable(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
+        """How many of these messages are not erased yet; refused when there is none."""
+        count = self._source.unerased(tenant, messages)
+        if not count:
             raise NotFound("nothing was found to erase: it was never said, or erased before")
-        return blanked
+        return count
 
     def _check_spends(self, tenant: str, spends: tuple[Spend, ...]) -> None:
         wanted: dict[BudgetKey, int] = {}
@@ -245,18 +252,18 @@ class Transaction:
         return puts
 
     def _take_beside_posts(
-        self, changes: TeamChanges, posts: tuple[Post, ...], puts: tuple[Record, ...], blanked: int = 0
+        self, changes: TeamChanges, posts: tuple[Post, ...], puts: tuple[Record, ...], erased: int = 0
     ) -> None:
         tenant = changes.tenant
         if changes.audits:
-            self._audit(tenant, [_counted(draft, blanked) for draft in changes.audits] if blanked else changes.audits)
+            self._audit(tenant, [_with_count(draft, erased) for draft in changes.audits] if erased else changes.audits)
         for spend in changes.spends:
             key = (tenant, spend.key, spend.window)
             self.budgets[key] = max(0, self._spent(key) + spend.amount)
         if changes.saved is not None:
             self._save(tenant, changes.saved, changes.answer(posts, puts) if changes.answer is not None else None)
 
-    def _take_uncommon(self, changes: TeamChanges) -> None:
+    def _take_rare_fields(self, changes: TeamChanges) -> None:
         tenant = changes.tenant
         tenant_row = self.head(tenant).tenant_row
         if changes.receipts:
@@ -438,9 +445,9 @@ class Transaction:
         return self.budgets[key] if key in self.budgets else self._source.spent(key)
 
 
-def _counted(draft: AuditDraft, blanked: int) -> AuditDraft:
+def _with_count(draft: AuditDraft, erased: int) -> AuditDraft:
     """An audit entry of an erasure, with the number of erased messages added."""
-    return draft._replace(facts={**draft.facts, "messages": draft.facts.get("messages", 0) + blanked})
+    return draft._replace(facts={**draft.facts, "messages": draft.facts.get("messages", 0) + erased})
 
 
 def _makes(changes: TeamChanges, post: Post) -> bool:

@@ -159,7 +159,7 @@ class Route(NamedTuple):
     written: Callable[[Any], object] | None = None
     # A repeated call gets what is stored now. Its response quotes what was said, and would outlive an erasure.
     unsaved: bool = False
-    # Without a key of its own, tried before `answer`.
+    # Tried before `answer`: the common call, answered by the completion of its commit.
     submit: Submit | None = None
     # Maximum number of documents in one body.
     documents: int = 1

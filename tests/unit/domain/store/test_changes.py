@@ -80,7 +80,7 @@ def test_a_common_commit_has_no_more_than_a_governed_message(field: str) -> None
     more: dict[str, Any] = {field: ("anything",)}
     changes = TeamChanges("t", (a_post(),))._replace(**more)
 
-    assert changes.is_common == (field in {*_COMMON, "ground", "keys_generation"})
+    assert changes.has_rare_fields == (field not in {*_COMMON, "ground", "keys_generation"})
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.sampled_from(_RESULTS))))

@@ -1,8 +1,8 @@
 """Plain messages: what follows for them from records alone is decided once, and remembered with its ground.
 
-A plain message hands nothing on, asks nothing of the rules and comes from an agent. If it is an answer, it is the whole
-answer to a request that is in memory, that its sender got by name, and to which nothing else happened. Everything else,
-and the first plain message of its kind, takes the way of `posting.decide`.
+A plain message hands nothing on, asks nothing of the rules and comes from an agent. An answer is plain if it is whole,
+and its request is in memory, was addressed to the answering agent by name, and nothing but answers happened to it.
+Everything else, and the first plain message of its kind, is decided by `posting.decide`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from parley.app.team.state.decision_cache import DecisionKey, RememberedDecision
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.post import SENDER_KIND, Post, expiry
-from parley.domain.channel.request import is_without_mark, without_mark
+from parley.domain.channel.request import expect_no_mark, expects_no_mark
 from parley.domain.directory.callers import TENANT_MARK, KeyKind
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import TeamChanges
@@ -39,8 +39,8 @@ def changes_of(
         request = team.requests.answerable(caller.tenant, caller.agent, channel_id, draft, at)
         if request is None or request.exchange_id:
             return None
-        # What happens to a request beside its answers moves no generation: the commit looks for its mark.
-        to, expects = request.sender, (without_mark(request),)
+        # A withdrawal and the like move no generation, but leave a mark: the commit looks for it.
+        to, expects = request.sender, (expect_no_mark(request),)
     decision = team.plain_decisions.find(_key(caller, channel_id, draft, to), at)
     if decision is None:
         return None
@@ -73,18 +73,18 @@ def remember(team: Team, caller: Caller, venue: Venue, draft: PostDraft, changes
     if (
         not _is_plain(caller, draft)
         or changes.puts
-        or not changes.is_common
-        # Of a request that was handed on, another one is answered.
+        or changes.has_rare_fields
+        # The request was handed on: this answers the original one.
         or changes.posts[0].in_reply_to != draft.in_reply_to
-        # Its life depends on the time of its last message.
+        # The channel ends some time after its last message.
         or venue.channel.options.ttl_seconds is not None
-        # Somebody who is known by a key only may no longer be.
+        # An addressee without a record can lose its key, and no expected version would tell.
         or (draft.wait_for_responders is False and not _is_registered(draft.to, changes))
     ):
         return
     (post,) = changes.posts
-    # That nothing else happened to the request of an answer is asked for each one.
-    expects = tuple([expect for expect in changes.expects if not is_without_mark(expect)])
+    # Each answer expects by itself that its request has no mark.
+    expects = tuple([expect for expect in changes.expects if not expects_no_mark(expect)])
     like = post._replace(id="", in_reply_to="", payload=b"", metadata=b"", created_at="", expires_at="")
     key = _key(caller, venue.channel.id, draft, post.to if draft.in_reply_to else draft.to)
     decision = RememberedDecision(Ground(generation, expects), venue.access.due, like)

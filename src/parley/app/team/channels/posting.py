@@ -244,8 +244,9 @@ async def decide(
     by_person = person is not NOBODY
     for original, message_id in zip(drafts, ids, strict=True):
         draft = _as_posted(team, caller, original, person)
-        read = known_request if draft is original else None
-        answered = await _answered_request(docket, caller, channel.id, draft, read, by_person=by_person)
+        # What was read is about the draft as it came.
+        known = known_request if draft is original else None
+        answered = await _answered_request(docket, caller, channel.id, draft, known, by_person=by_person)
         draft, request = answered.draft, answered.request
         addressees = await responders.addressees_of(docket, caller, venue, sender_view, record, draft, request)
         placed = await _placed(docket, caller, venue, sender_view, answered, addressees, message_id)
@@ -442,13 +443,13 @@ async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, dr
     if channel.is_open and sender_view.takes_part:
         check_answerable(request, caller.agent, team.at(), answered.state)
     message_id = team.new_id("msg")
-    # What was read counts for the first attempt: its commit compares the versions.
-    reads = [KnownRequest(answered, expects)]
+    # Only the first attempt may use what was read above; later ones read again.
+    first = [KnownRequest(answered, expects)]
 
     async with governing.lock_conversation(team, caller, answer):
         decided, committed = await decide_and_commit(
             team,
             caller,
-            lambda: _decide_one(team, caller, channel_id, answer, message_id, reads.pop() if reads else None),
+            lambda: _decide_one(team, caller, channel_id, answer, message_id, first.pop() if first else None),
         )
     return Held(decided.held) if decided.held is not None else committed.posts[0]

@@ -46,16 +46,16 @@ async def addressees_of(
     draft: PostDraft,
     request: Post | None,
 ) -> Addressees:
-    """Whom a draft may be for."""
+    """Whom a draft may be for. Refuses a draft that nobody could get, unless it may wait for somebody."""
     team, channel, access, expects = docket.team, venue.channel, venue.access, docket.expects
     role = await addressed_role(team, caller.tenant, draft, expects)
-    addressed = _addressed(draft, role, request)
+    addressed = _addressed_agents(draft, role, request)
     units = (
         await rules.addressed_units(team, docket.book, access, record, addressed) if access.names_units else NO_UNITS
     )
     joined = await find_joined(team, access, role, docket.at, expects) if role is not None else ()
-    checks = draft.wait_for_responders is False or (role is None and draft.to.startswith(QUEUE_PREFIX))
-    if checks and channel.is_open and sender_view.may_write:
+    must_check = draft.wait_for_responders is False or (role is None and draft.to.startswith(QUEUE_PREFIX))
+    if must_check and channel.is_open and sender_view.may_write:
         await check(team, caller, channel, access, draft, role, units, joined)
     return Addressees(role, units, joined)
 
@@ -70,7 +70,7 @@ async def addressed_role(team: Team, tenant: str, draft: PostDraft, expects: lis
     return role
 
 
-def _addressed(draft: PostDraft, role: Role | None, request: Post | None) -> Iterable[str]:
+def _addressed_agents(draft: PostDraft, role: Role | None, request: Post | None) -> Iterable[str]:
     """The agents that a draft may be for."""
     if role is not None:
         return [holder.agent for holder in role.holders]

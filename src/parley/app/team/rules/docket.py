@@ -39,12 +39,12 @@ class TeamDocket:
     __slots__ = (
         "at",
         "book",
-        "counted",
         "expects",
         "ground",
         "new_conversations",
         "now",
         "rules",
+        "sharing_rounds",
         "stopped",
         "team",
         "tenant",
@@ -71,8 +71,8 @@ class TeamDocket:
         self.ground = ground
         # Conversations that messages name, and that had no exchange when that was looked up.
         self.new_conversations: list[str] = []
-        # Other exchanges of the conversation whose rounds count in this one, as the rounds of this one do in them.
-        self.counted: list[Exchange] = []
+        # Exchanges of the conversation that share a round count with the one of this message.
+        self.sharing_rounds: list[Exchange] = []
 
     @classmethod
     async def open(cls, team: Team, tenant: str, expects: list[Expect] | None = None) -> TeamDocket:
@@ -132,9 +132,10 @@ class TeamDocket:
         exchange = decision.exchange
         opens = exchange is not None and not exchange.version
         if opens:
-            # What is decided about them at this moment does not know of the new one: their versions tell it.
+            # Written again unchanged, so that their versions move: a message that is being decided without the new
+            # exchange becomes stale.
             written = {record.id for record in puts}
-            puts += tuple([counted for counted in self.counted if counted.id not in written])
+            puts += tuple([exchange for exchange in self.sharing_rounds if exchange.id not in written])
         decided = decision.decided if decision.approvals else ()
         created = decision.message or decision.held or (puts[0] if puts else None)
         changes = TeamChanges(

@@ -1,12 +1,17 @@
 """Governed messages that are written like one before them, without being decided again.
 
-    the first    all records are looked at                   its terms are remembered (`governed_terms.remember`)
-    the second   by these terms (`governed_terms.govern`)    what it writes is remembered, if it is ordinary
-    the others   what one like it wrote, filled in (`changes_of`)
+    the first     by all records                             its terms are remembered (`governed_terms.remember`)
+    the second    by these terms (`governed_terms.govern`)   its key is noted, if it is ordinary
+    the third     by these terms                             what it writes is kept as a template
+    the others    by the template, filled in (`changes_of`)
 
-What is filled in is what differs: ids, times, content, and the next round of its exchange. Where its content has
-anything in it that the rules look for, a message is no ordinary one, and is decided by its terms. The commit compares
-the ground of the terms, and the version of an exchange that goes on.
+What is filled in is what differs: ids, times, content, and the next round of its exchange. The content of every message
+is inspected. If the rules look for anything in it, the message is not ordinary, and is decided by its terms. The commit
+compares the ground of the terms, and the version of an exchange that is continued.
+
+On a store that other nodes can write to (`is_current` is false), messages that name their conversation and answers are
+decided: what is in memory may be behind there, and the commit of a message that continues an exchange would not notice
+a new exchange of the conversation.
 """
 
 from __future__ import annotations
@@ -14,19 +19,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.app.team.rules.governed_terms import (
-    answered_request,
     expiry_of,
+    find_terms,
     is_named,
-    is_simple,
     named_key,
     only_exchange,
     opening_key,
-    terms_key,
     turn_key,
+    varying_facts,
 )
 from parley.app.team.rules.governing import content_text
 from parley.domain.audit.entry import EntryTemplate, content_digest
-from parley.domain.channel.request import without_mark
+from parley.domain.channel.request import expect_no_mark
 from parley.domain.exchange.exchange import Exchange, Turn, summary_of
 from parley.domain.record import changed
 from parley.domain.rules.ruling import envelope_time, scan, without_parties
@@ -34,7 +38,7 @@ from parley.domain.store.changes import TeamChanges
 
 if TYPE_CHECKING:
     from parley.app.team.state.decision_cache import RememberedDecision
-    from parley.app.team.state.openings import Opening, OpeningKey
+    from parley.app.team.state.openings import Opening, TemplateKey
     from parley.app.team.state.rules import GovernedTerms
     from parley.app.team.team import Team
     from parley.domain.audit.entry import AuditDraft
@@ -47,31 +51,28 @@ if TYPE_CHECKING:
 def changes_of(
     team: Team, caller: Caller, channel_id: str, draft: PostDraft, message_id: str = ""
 ) -> TeamChanges | None:
-    """What a governed message writes that is like one before it; None when it has to be decided."""
-    if not is_simple(caller, draft) or team.governance.extension is not None:
+    """The changes of a governed message like one before; None when it has to be decided."""
+    if team.governance.extension is not None:
         return None
-    at = team.round_stamp()
-    request = answered_request(team, caller, channel_id, draft, at)
-    if request is None and draft.in_reply_to:
+    found = find_terms(team, caller, channel_id, draft, team.round_stamp())
+    if found is None:
         return None
-    decision = team.governed_decisions.find(terms_key(caller, channel_id, draft, request), at)
-    if decision is None:
-        return None
+    decision, request = found
     if request is not None:
-        return _answered(team, caller, draft, decision, request, message_id)
+        return _answer_changes(team, caller, draft, decision, request, message_id)
     if draft.wishes is not None and draft.wishes.conversation_id:
-        return _in_named_conversation(team, caller, draft, decision, draft.wishes, message_id)
+        return _named_changes(team, caller, draft, decision, draft.wishes, message_id)
     opening = decision.outcome.openings.find(opening_key(caller, draft))
     if opening is None:
         return None
     summary = _summary_if_ordinary(team, draft, opening.beside, decision.outcome.terms)
     if summary is None:
         return None
-    return _opened(team, opening, draft, summary, decision, message_id)
+    return _opening_changes(team, opening, draft, summary, decision, message_id)
 
 
 def _summary_if_ordinary(team: Team, draft: PostDraft, beside: tuple[str, ...], terms: Terms) -> str | None:
-    """What the transcript says of a message; None when it has anything in it that the rules look for."""
+    """What the transcript says of a message; None when the rules look for anything in its content."""
     body = draft.body if draft.body is not None else team.envelopes.body(draft.payload)
     texts = (content_text(draft.payload, body), *beside)
     if scan(texts, terms.policy, team.governance.detectors) != ((), ()):
@@ -79,7 +80,7 @@ def _summary_if_ordinary(team: Team, draft: PostDraft, beside: tuple[str, ...], 
     return summary_of(body)
 
 
-def _in_named_conversation(
+def _named_changes(
     team: Team,
     caller: Caller,
     draft: PostDraft,
@@ -87,29 +88,25 @@ def _in_named_conversation(
     wishes: Wishes,
     message_id: str,
 ) -> TeamChanges | None:
-    """What a message writes that opens or goes on with the conversation that it names, as one like it did before.
-
-    Where other nodes write, too, it is decided: what is in memory may be behind there, and the commit of a message that
-    goes on would not notice a new exchange of the conversation.
-    """
+    """The changes of a message that opens or continues the exchange of the conversation that it names."""
     if not team.store.is_current:
         return None
     if team.governance.known_conversation(caller.tenant, wishes.conversation_id):
-        return _continued(team, caller, draft, decision, wishes, message_id)
+        return _continuation_changes(team, caller, draft, decision, wishes, message_id)
     # No exchange of the conversation is known: the commit looks for one.
     opening = decision.outcome.named_openings.find(named_key(team, caller, draft, wishes))
     if opening is None:
         return None
-    # Nobody has read the name yet: it is inspected with the message.
+    # The name is new text: it is inspected with the content.
     terms = decision.outcome.terms
     beside = (*opening.beside, *without_parties((wishes.conversation_id,), terms.sender, terms.receivers))
     summary = _summary_if_ordinary(team, draft, beside, terms)
     if summary is None:
         return None
-    return _opened(team, opening, draft, summary, decision, message_id, wishes.conversation_id)
+    return _opening_changes(team, opening, draft, summary, decision, message_id, wishes.conversation_id)
 
 
-def _continued(
+def _continuation_changes(
     team: Team,
     caller: Caller,
     draft: PostDraft,
@@ -117,7 +114,7 @@ def _continued(
     wishes: Wishes,
     message_id: str,
 ) -> TeamChanges | None:
-    """What a message writes that goes on with the only exchange of its conversation, as one like it did before."""
+    """The changes of a message that continues the only exchange of the conversation that it names."""
     exchange = only_exchange(team, caller, draft.to, wishes.conversation_id)
     if exchange is None:
         return None
@@ -125,7 +122,7 @@ def _continued(
     return _next_turn(team, draft, decision, exchange, key, message_id)
 
 
-def _answered(
+def _answer_changes(
     team: Team,
     caller: Caller,
     draft: PostDraft,
@@ -133,10 +130,7 @@ def _answered(
     request: Post,
     message_id: str,
 ) -> TeamChanges | None:
-    """What an answer writes that goes on with the exchange of its request, the only one of its conversation.
-
-    Where other nodes write, too, it is decided, as what names its conversation is.
-    """
+    """The changes of an answer that continues the exchange of its request, the only one of its conversation."""
     exchange = team.store.cached(Exchange, caller.tenant, request.exchange_id)
     if exchange is None or not team.store.is_current:
         return None
@@ -144,7 +138,7 @@ def _answered(
         return None
     key = turn_key(caller, draft, exchange)
     changes = _next_turn(team, draft, decision, exchange, key, message_id)
-    return changes._replace(expects=(without_mark(request),)) if changes is not None else None
+    return changes._replace(expects=(expect_no_mark(request),)) if changes is not None else None
 
 
 def _next_turn(
@@ -152,23 +146,23 @@ def _next_turn(
     draft: PostDraft,
     decision: RememberedDecision[GovernedTerms],
     exchange: Exchange,
-    key: OpeningKey,
+    key: TemplateKey,
     message_id: str,
 ) -> TeamChanges | None:
-    """What the next message of an exchange writes, if one like it is kept and the rules look for nothing in it."""
+    """The changes of the next message of an exchange, if there is a template for it and it is ordinary."""
     now, at = team.round_time(), team.round_stamp()
-    like = decision.outcome.continuations.find(key)
-    if like is None or exchange.expires_at <= at:
+    template = decision.outcome.continuations.find(key)
+    if template is None or exchange.expires_at <= at:
         return None
-    summary = _summary_if_ordinary(team, draft, like.beside, decision.outcome.terms)
+    summary = _summary_if_ordinary(team, draft, template.beside, decision.outcome.terms)
     if summary is None:
         return None
     message_id = message_id or team.new_id("msg")
     conversation = exchange.conversation_id.encode()
     ends_at = envelope_time(exchange.expires_at).encode()
     stamps = (conversation, ends_at, exchange.id.encode())
-    metadata = like.metadata % ((conversation, *stamps) if is_named(draft) else stamps)
-    post = like.like.with_content(
+    metadata = template.metadata % ((conversation, *stamps) if is_named(draft) else stamps)
+    post = template.post.with_content(
         message_id,
         draft.in_reply_to,
         draft.payload,
@@ -178,39 +172,35 @@ def _next_turn(
         exchange.id,
         partial=draft.partial,
     )
-    turn = Turn(like.round, post.sender, summary)
-    values = {
-        "exchange_id": exchange.id,
-        "conversation_id": exchange.conversation_id,
-        "message_id": message_id,
-        "content_digest": content_digest(draft.payload),
-    }
+    turn = Turn(template.round, post.sender, summary)
     return TeamChanges(
         exchange.tenant_id,
         (post,),
         # The commit compares its version: where it has gone on meanwhile, the message is decided.
-        puts=(changed(exchange, transcript=(*exchange.transcript, turn), **like.after),),
-        audits=_entries(team, like.entries, at, values),
-        spends=like.spends_at(at),
+        puts=(changed(exchange, transcript=(*exchange.transcript, turn), **template.after),),
+        audits=_entries(team, template.entries, post, exchange.conversation_id),
+        spends=template.spends_at(at),
         created_id=message_id,
         ground=decision.ground,
     )
 
 
 def _entries(
-    team: Team, templates: tuple[EntryTemplate, ...], at: str, values: dict[str, str]
+    team: Team, templates: tuple[EntryTemplate, ...], post: Post, conversation_id: str
 ) -> tuple[AuditDraft, ...]:
-    """The audit entries of a message; the first of them has the random part of its id."""
-    entry_id = f"aud_{values['message_id'].removeprefix('msg_')}"
+    """The audit entries of a message; the id of the first one has the random part of the message's id."""
+    exchange_id = post.exchange_id
+    values = varying_facts(exchange_id, conversation_id, post.id, content_digest(post.payload))
+    entry_id = f"aud_{post.id.removeprefix('msg_')}"
     entries: list[AuditDraft] = []
     for template in templates:
-        entries.append(template.draft(entry_id, at, values, values["exchange_id"]))
+        entries.append(template.draft(entry_id, post.created_at, values, exchange_id))
         if len(entries) < len(templates):
             entry_id = team.new_id("aud")
     return tuple(entries)
 
 
-def _opened(
+def _opening_changes(
     team: Team,
     opening: Opening,
     draft: PostDraft,
@@ -219,8 +209,8 @@ def _opened(
     message_id: str,
     name: str = "",
 ) -> TeamChanges:
-    """What a message writes: the opening with its ids, its times and its content. `name`: of its conversation."""
-    now, at, like = team.round_time(), team.round_stamp(), opening.like
+    """The changes of a message that opens an exchange. `name`: of its conversation, if the sender gave one."""
+    now, at, like = team.round_time(), team.round_stamp(), opening.post
     moment = opening.moment(now, at, decision.outcome.terms)
     message_id = message_id or team.new_id("msg")
     # One id for what begins together.
@@ -240,17 +230,11 @@ def _opened(
         moment.expires_at,
         at if opening.ends else "",
     )
-    values = {
-        "exchange_id": exchange_id,
-        "conversation_id": conversation_id,
-        "message_id": message_id,
-        "content_digest": content_digest(payload),
-    }
     return TeamChanges(
         exchange.tenant_id,
         (post,),
         creates=(exchange,),
-        audits=_entries(team, opening.entries, at, values),
+        audits=_entries(team, opening.entries, post, conversation_id),
         spends=moment.spends,
         new_conversations=(name,) if name else (),
         created_id=message_id,

@@ -97,7 +97,7 @@ class GovernedPost(NamedTuple):
 
 
 def lock_conversation(team: Team, caller: Caller, draft: PostDraft) -> AbstractAsyncContextManager[None]:
-    """Serialise posts of one conversation, so that they do not compete for the same number in it."""
+    """Serialise posts of one conversation, so that they do not compete for the same round."""
     conversation = _conversation_of(draft)
     return team.governance.lock(caller.tenant, conversation) if conversation else _NO_LOCK
 
@@ -267,7 +267,7 @@ async def _exchanges(docket: TeamDocket, message: ProposedPost) -> tuple[Exchang
     conversation = mine.conversation_id if mine is not None else wishes.conversation_id or claimed
     others: list[Exchange] = []
     ids = await team.governance.conversation(team.store, tenant, conversation) if conversation else ()
-    # Openings by what is remembered do not wait for the lock of the conversation, nor do those on other nodes.
+    # The commit checks this again: messages by a remembered opening, or on other nodes, do not wait for the lock.
     if conversation and not ids:
         docket.new_conversations.append(conversation)
     for exchange_id in dict.fromkeys((*ids, parent) if parent else ids):
@@ -285,7 +285,7 @@ async def _exchanges(docket: TeamDocket, message: ProposedPost) -> tuple[Exchang
     # The decision depends on their rounds.
     counted = [exchange for exchange in others if to_several or is_group(exchange.responder)]
     docket.expects += [expecting(exchange) for exchange in counted]
-    docket.counted += [exchange for exchange in counted if exchange.conversation_id == conversation]
+    docket.sharing_rounds += [exchange for exchange in counted if exchange.conversation_id == conversation]
     return mine, tuple(others)
 
 

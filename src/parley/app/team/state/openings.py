@@ -1,11 +1,10 @@
-"""What an ordinary message writes, as the next one like it will write it.
+"""Templates of what ordinary governed messages write.
 
     decided:   "Is it done?"  ──> Opening, without ids, times and content
     the next:  "And now?"     ──> the same Opening, filled in; its content is inspected like every other's
 
-An `Opening` is of a message that opens an exchange, a `Continuation` of one that goes on with it. Messages are alike
-that have the same terms, the same metadata but for the name of their conversation, and the same key; and go on with
-exchanges that stand alike.
+An `Opening` is the template of a message that opens an exchange, a `Continuation` that of a message or an answer that
+continues one. Two messages use the same template if they have the same terms and the same `TemplateKey`.
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ _KEPT = 64
 _METADATA_MAX_BYTES = 1024
 
 
-class OpeningKey(NamedTuple):
-    """Which messages under the same terms are alike: of the same metadata, by the same key."""
+class TemplateKey(NamedTuple):
+    """Which messages under the same terms share a template: those with the same metadata, by the same key."""
 
+    # Metadata and wishes are without the name of the conversation, where the message has one.
     metadata: bytes
     wishes: Wishes | None
     actor: str
     key_id: str
-    # Of a message that goes on with an exchange: how that stands. Where a message names its conversation, its metadata
-    # and wishes are without the name.
+    # The state of the exchange that the message continues, without what differs from exchange to exchange.
     shape: tuple[Any, ...] = ()
 
 
 class Moment(NamedTuple):
-    """What openings of one round of the event loop share: when their exchanges end, and the hour of their budget."""
+    """What openings of one round of the event loop share: the end of their exchanges, and the hour of their budget."""
 
     now: datetime
     expires_at: str
@@ -54,29 +53,29 @@ class Moment(NamedTuple):
 
 
 class Opening:
-    """What an ordinary message writes that opens an exchange."""
+    """What is written by an ordinary message that opens an exchange."""
 
-    __slots__ = ("_moment", "beside", "ends", "entries", "exchange", "like", "metadata", "spends")
+    __slots__ = ("_moment", "beside", "ends", "entries", "exchange", "metadata", "post", "spends")
 
     # The fields of an exchange that differ between two openings.
     VARYING = ("id", "conversation_id", "transcript", "started_at", "expires_at", "ended_at")
 
     def __init__(
         self,
-        like: Post,
+        post: Post,
         exchange: Exchange,
         metadata: bytes,
         beside: tuple[str, ...],
         entries: tuple[EntryTemplate, ...],
         spends: tuple[Spend, ...],
     ) -> None:
-        # As it was delivered, and the exchange as it is stored after it.
-        self.like = like
+        # The message as it was delivered, and the exchange as it is stored after it.
+        self.post = post
         self.exchange = RecordTemplate(exchange, self.VARYING)
         # Whether the exchange is over with it.
         self.ends = exchange.over
-        # With a %b for the conversation, the end of the exchange and the id of the exchange, in this order. Where the
-        # sender names the conversation, there is another one for the name before them.
+        # With a %b each for the conversation, the end of the exchange and the id of the exchange, in this order. Where
+        # the sender names the conversation, another %b before them is for that name.
         self.metadata = metadata
         # What is inspected beside the content.
         self.beside = beside
@@ -85,7 +84,7 @@ class Opening:
         self._moment: Moment | None = None
 
     def moment(self, now: datetime, at: str, terms: Terms) -> Moment:
-        """What follows from the time; found out once for all that happens at it."""
+        """What follows from the current time; computed once for each round of the event loop."""
         moment = self._moment
         if moment is None or moment.now is not now:
             expires_at = latest_expiry(now, terms)
@@ -95,13 +94,13 @@ class Opening:
 
 
 class Continuation:
-    """What an ordinary message writes that goes on with an exchange of its conversation."""
+    """What is written by an ordinary message or answer that continues an exchange."""
 
-    __slots__ = ("after", "beside", "entries", "like", "metadata", "round", "spends")
+    __slots__ = ("after", "beside", "entries", "metadata", "post", "round", "spends")
 
     def __init__(
         self,
-        like: Post,
+        post: Post,
         exchange: Exchange,
         after: dict[str, Any],
         metadata: bytes,
@@ -109,39 +108,39 @@ class Continuation:
         entries: tuple[EntryTemplate, ...],
         spends: tuple[Spend, ...],
     ) -> None:
-        self.like = like
-        # The round that it takes, and what else becomes of the exchange.
+        self.post = post
+        # The round that the message takes, and the other fields of the exchange that change.
         self.round = exchange.current_round + 1
         self.after = after
-        # With a %b for the name of the conversation, the same in the envelope, the end and the id of the exchange.
+        # As that of an opening.
         self.metadata = metadata
         self.beside = beside
         self.entries = entries
         self.spends = spends
 
     def spends_at(self, at: str) -> tuple[Spend, ...]:
-        """What it uses of a budget in this hour."""
+        """What the message uses of a budget in this hour."""
         return tuple([spend._replace(window=hour_of(at)) for spend in self.spends])
 
 
 M = TypeVar("M", Opening, Continuation)
 
 
-class LikeMessages(Generic[M]):
-    """What messages under the same terms write, by what makes them alike. Kept when one comes that is like another."""
+class MessageTemplates(Generic[M]):
+    """The templates of messages under the same terms, by their keys; for keys that come more than once."""
 
     __slots__ = ("_kept", "_seen")
 
     def __init__(self) -> None:
-        self._kept: dict[OpeningKey, M] = {}
-        self._seen: set[OpeningKey] = set()
+        self._kept: dict[TemplateKey, M] = {}
+        self._seen: set[TemplateKey] = set()
 
-    def find(self, key: OpeningKey) -> M | None:
-        """What messages with this key write, if it is kept."""
+    def find(self, key: TemplateKey) -> M | None:
+        """The template of messages with this key, if there is one."""
         return self._kept.get(key)
 
-    def is_repeated(self, key: OpeningKey) -> bool:
-        """Whether a message like this one was decided lately; notes this one."""
+    def is_repeated(self, key: TemplateKey) -> bool:
+        """Whether a message with this key was decided lately; notes the key."""
         if len(key.metadata) > _METADATA_MAX_BYTES:
             return False
         repeated = key in self._seen
@@ -151,8 +150,8 @@ class LikeMessages(Generic[M]):
             self._seen.add(key)
         return repeated
 
-    def keep(self, key: OpeningKey, like: M) -> None:
-        """Keep what the messages to come will write."""
+    def keep(self, key: TemplateKey, template: M) -> None:
+        """Keep the template for the messages to come."""
         if len(self._kept) >= _KEPT:
             self._kept.clear()
-        self._kept[key] = like
+        self._kept[key] = template

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from parley.domain.channel.post import check_answerable
-from parley.domain.channel.request import RequestMark, RequestState, mark_id, without_mark
+from parley.domain.channel.request import RequestMark, RequestState, expect_no_mark, mark_id
 from parley.domain.directory.callers import ROLE_PREFIXES
 from parley.domain.errors.errors import ParleyError
 from parley.domain.message.message import Pattern
@@ -42,9 +42,9 @@ class RequestCache:
         return await self._store.post(tenant, message_id)
 
     def answerable(self, tenant: str, agent: str, channel_id: str, answer: PostDraft, now: str) -> Post | None:
-        """The request that an agent's whole answer answers, if memory says that it may; None when it has to be decided.
+        """The request that a whole answer of an agent is to, if memory shows that it may be answered; else None.
 
-        Whether nothing else happened to the request is for the commit to find out: `without_mark`.
+        That nothing but answers happened to the request is for the commit to check: `expect_no_mark`.
         """
         tenant_of, request = self._requests.get(answer.in_reply_to, _NO_REQUEST)
         if (
@@ -71,7 +71,7 @@ class RequestCache:
         """What happened to a request beside its answers; the decision depends on that, by `expects`."""
         mark = await self._store.get(RequestMark, tenant, mark_id(request))
         if expects is not None:
-            expects.append(expecting(mark) if mark is not None else without_mark(request))
+            expects.append(expecting(mark) if mark is not None else expect_no_mark(request))
         return await self._store.get(RequestState, tenant, request.id) if mark is not None else None
 
     def unanswered(self, tenant: str, channel_id: str, agent: str) -> Post | None:

@@ -14,7 +14,7 @@ from parley.domain.exchange.exchange import Exchange, conversation_of
 from parley.domain.rules.rulebook import Rulebook
 
 if TYPE_CHECKING:
-    from parley.app.team.state.openings import Continuation, LikeMessages, Opening
+    from parley.app.team.state.openings import Continuation, MessageTemplates, Opening
     from parley.domain.channel.channel import Channel
     from parley.domain.channel.post import Post
     from parley.domain.directory.access import Access
@@ -46,14 +46,14 @@ class GovernedTerms(NamedTuple):
     access: Access
     rules: Rules
     terms: Terms
-    # The message that it was decided for, as it was placed, without its content.
-    like: Post
+    # The message that was decided, as it was placed, without its content.
+    post: Post
     # Whether the rules apply to a message that does not ask for them.
     concerned: bool
-    openings: LikeMessages[Opening]
-    # Of messages that name their conversation.
-    named_openings: LikeMessages[Opening]
-    continuations: LikeMessages[Continuation]
+    openings: MessageTemplates[Opening]
+    # Of messages whose sender names the conversation.
+    named_openings: MessageTemplates[Opening]
+    continuations: MessageTemplates[Continuation]
 
 
 class RulesState:
@@ -119,8 +119,8 @@ class RulesState:
                 key = (tenant, record.conversation_id)
                 for meanwhile in self._loading.get(key, ()):
                     meanwhile.append(record.id)
-                # A conversation that is not cached is loaded from the store when it is needed. One that begins with
-                # this exchange has no other: under a name of ours, or under one that the commit looked for.
+                # A conversation that is not cached is loaded from the store when it is needed. One has only this
+                # exchange if the server made its id, or the commit found no exchange in it.
                 ids = self._conversations.get(key)
                 if (
                     ids is None

@@ -114,7 +114,7 @@ async def send(call: Call) -> Response:
     body: MessageIn = call.body
     caller = await call.speaker(body.sender)
     channel_id = call.params["channel_id"]
-    draft = rfc0021.draft_of(body, call.team.limits, call.request.header(b"traceparent"))
+    draft = _draft_of(call)
     await check_proof(call.team, caller, channel_id, body, draft)
     draft = _with_patience(call, draft)
     wait = call.number("wait", 0, 0, call.team.limits.ask_seconds)
@@ -135,7 +135,7 @@ def _remembered_changes(call: Call) -> TeamChanges | None:
     changes = posting.remembered_changes(team, caller, call.params["channel_id"], draft)
     if changes is None or team.store.is_current:
         return changes
-    # Where other nodes write, too, the commit compares whether the caller is still who it was.
+    # On a store that other nodes can write to, the commit compares whether the caller is still who it was.
     return changes._replace(keys_generation=team.store.generation(NO_TENANT))
 
 
@@ -147,7 +147,7 @@ def _draft_of(call: Call) -> PostDraft:
 
 
 def _message_of(body: ReplyIn, request_id: str) -> MessageIn:
-    """An answer as the message that it is."""
+    """The body of a reply as the body of a response to the request."""
     return MessageIn(
         body.payload,
         Pattern.RESPONSE,

@@ -249,7 +249,7 @@ def test_the_mutant_that_does_not_ask_what_happened_to_the_request_is_caught(mon
     # A request that is withdrawn ends its exchange, so that the commit finds out by that alone.
     steps: list[Step] = [*ANSWERED, ASK, ANSWER._replace(meanwhile=partly(handed_on, "alice"))]
     compare(steps, governed=True)
-    monkeypatch.setattr(governed_messages, "without_mark", lambda _: Expect("intent", "none", 0))
+    monkeypatch.setattr(governed_messages, "expect_no_mark", lambda _: Expect("intent", "none", 0))
 
     with pytest.raises(AssertionError):
         compare(steps, governed=True)
@@ -302,8 +302,10 @@ def test_the_mutant_that_opens_a_conversation_which_another_has_opened_is_caught
 ) -> None:
     steps: list[Step] = [*KNOWN, BEGUN._replace(meanwhile=partly(opened_by_another, "four"))]
     compare(steps, governed=True)
-    write = governed_messages._opened
-    monkeypatch.setattr(governed_messages, "_opened", lambda *args: write(*args)._replace(new_conversations=()))
+    write = governed_messages._opening_changes
+    monkeypatch.setattr(
+        governed_messages, "_opening_changes", lambda *args: write(*args)._replace(new_conversations=())
+    )
 
     with pytest.raises(AssertionError):
         compare(steps, governed=True)

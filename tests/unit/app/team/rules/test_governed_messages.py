@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from parley.app.team.rules import governed_messages, governed_terms
-from parley.app.team.state.openings import LikeMessages
+from parley.app.team.state.openings import MessageTemplates
 from parley.domain.channel.post import Post
 from parley.domain.directory.callers import DEFAULT_TENANT
 from parley.domain.exchange.exchange import Exchange
@@ -65,7 +65,7 @@ def test_the_mutant_that_opens_an_exchange_like_one_with_other_metadata_is_caugh
 ) -> None:
     steps: list[Step] = [*OPENINGS, ASK_BOB._replace(metadata={**ASK_BOB.metadata, "classification": "public"})]
     compare(steps, governed=True)
-    monkeypatch.setattr(LikeMessages, "find", lambda self, _: next(iter(self._kept.values()), None))
+    monkeypatch.setattr(MessageTemplates, "find", lambda self, _: next(iter(self._kept.values()), None))
 
     with pytest.raises(AssertionError):
         compare(steps, governed=True)
