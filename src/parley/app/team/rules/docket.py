@@ -37,6 +37,7 @@ class TeamDocket:
     """See `app.rules.docket.Docket`. A server keeps the chains of all sides."""
 
     __slots__ = (
+        "affected",
         "at",
         "book",
         "expects",
@@ -44,7 +45,6 @@ class TeamDocket:
         "new_conversations",
         "now",
         "rules",
-        "sharing_rounds",
         "stopped",
         "team",
         "tenant",
@@ -71,8 +71,9 @@ class TeamDocket:
         self.ground = ground
         # Conversations that messages name, and that had no exchange when that was looked up.
         self.new_conversations: list[str] = []
-        # Exchanges of the conversation that share a round count with the one of this message.
-        self.sharing_rounds: list[Exchange] = []
+        # Other exchanges of the conversation in which messages are decided otherwise once this one has opened an
+        # exchange: they share its rounds, or its receiver takes part in them.
+        self.affected: list[Exchange] = []
 
     @classmethod
     async def open(cls, team: Team, tenant: str, expects: list[Expect] | None = None) -> TeamDocket:
@@ -135,7 +136,7 @@ class TeamDocket:
             # Written again unchanged, so that their versions move: a message that is being decided without the new
             # exchange becomes stale.
             written = {record.id for record in puts}
-            puts += tuple([exchange for exchange in self.sharing_rounds if exchange.id not in written])
+            puts += tuple([exchange for exchange in self.affected if exchange.id not in written])
         decided = decision.decided if decision.approvals else ()
         created = decision.message or decision.held or (puts[0] if puts else None)
         changes = TeamChanges(

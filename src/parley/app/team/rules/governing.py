@@ -266,6 +266,7 @@ async def _exchanges(docket: TeamDocket, message: ProposedPost) -> tuple[Exchang
     claimed = wishes.envelope.conversation_id if wishes.envelope else ""
     conversation = mine.conversation_id if mine is not None else wishes.conversation_id or claimed
     others: list[Exchange] = []
+    of_receiver: list[Exchange] = []
     ids = await team.governance.conversation(team.store, tenant, conversation) if conversation else ()
     # The commit checks this again: messages by a remembered opening, or on other nodes, do not wait for the lock.
     if conversation and not ids:
@@ -279,13 +280,16 @@ async def _exchanges(docket: TeamDocket, message: ProposedPost) -> tuple[Exchang
             mine = exchange
         elif exchange.includes(sender) or exchange.id == parent:
             others.append(exchange)
+        elif exchange.includes(to):
+            of_receiver.append(exchange)
     if mine is not None:
         docket.expects.append(expecting(mine))
     to_several = is_group(mine.responder if mine is not None else to)
     # The decision depends on their rounds.
     counted = [exchange for exchange in others if to_several or is_group(exchange.responder)]
     docket.expects += [expecting(exchange) for exchange in counted]
-    docket.sharing_rounds += [exchange for exchange in counted if exchange.conversation_id == conversation]
+    # What the receiver says in its other exchanges then follows from this message: that is one hop more.
+    docket.affected += [exchange for exchange in (*counted, *of_receiver) if exchange.conversation_id == conversation]
     return mine, tuple(others)
 
 

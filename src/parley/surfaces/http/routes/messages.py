@@ -132,10 +132,13 @@ def _remembered_changes(call: Call) -> TeamChanges | None:
     draft = _draft_of(call)
     if draft.proof:
         return None
+    # On a store that other nodes can write to, an answer asks first how far they are: its request may be evicted.
+    if draft.in_reply_to and not team.store.is_current:
+        return None
     changes = posting.remembered_changes(team, caller, call.params["channel_id"], draft)
     if changes is None or team.store.is_current:
         return changes
-    # On a store that other nodes can write to, the commit compares whether the caller is still who it was.
+    # There the commit also compares whether the caller is still who it was.
     return changes._replace(keys_generation=team.store.generation(NO_TENANT))
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from parley.adapters.postgres.store import PostgresTeamStore
 from parley.app.team.channels import plain_messages, posting
 from parley.app.team.state.decision_cache import DecisionCache
 from parley.domain.channel.channel import ChannelStatus, MemberPolicy, Options
@@ -27,6 +28,8 @@ from parley.domain.message.message import Pattern
 from parley.domain.store.changes import Committed, TeamChanges
 from parley.domain.store.transaction import Transaction
 from parley.domain.times import stamp
+from tests.postgres.nodes import quiet
+from tests.rigs.http_client import Answer, Client
 from tests.rigs.node import two_nodes
 from tests.rigs.remembered import (
     AGENTS,
@@ -45,7 +48,7 @@ from tests.rigs.remembered import (
     with_channel,
     withdrawn,
 )
-from tests.rigs.team import CHANNEL, INTENT, Rig, before_the_commit, with_rig
+from tests.rigs.team import CHANNEL, INTENT, Rig, before_the_commit, live_server, with_rig
 
 
 def messages() -> st.SearchStrategy[Message]:
@@ -384,6 +387,42 @@ def test_what_another_node_changes_is_no_ground_any_more(tmp_path: Path) -> None
                 await here.say("alice", to="bob")
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("by_path", [True, False])
+def test_a_request_that_other_nodes_have_evicted_is_not_answered(tmp_path: Path, by_path: bool) -> None:
+    async def run() -> None:
+        async with two_nodes(tmp_path) as (here, there), live_server(here) as server:
+            assert isinstance(here.store, PostgresTeamStore)
+            await here.intent(agents=AGENTS)
+            await here.channel(options=Options(max_messages=3))
+            bob = await server.client("bob")
+            for _ in range(3):
+                request = await here.say("alice", to="bob", pattern=Pattern.REQUEST)
+                assert (await _answer(bob, request, by_path=by_path)).status == 201
+            assert here.team.plain_decisions
+            request = await here.say("alice", to="bob", pattern=Pattern.REQUEST)
+            await there.store.catch_up(DEFAULT_TENANT)
+            await quiet(here.store)
+            for _ in range(4):
+                await there.say("carol")
+
+            refused = await _answer(bob, request, by_path=by_path)
+
+            assert refused.status == (404 if by_path else 422)
+            newest = await there.say("carol")
+            assert newest.seq == request.seq + 5
+
+    asyncio.run(run())
+
+
+async def _answer(client: Client, request: Post, *, by_path: bool) -> Answer:
+    """Answer a request, named in the path or in the body."""
+    messages = f"/channels/{CHANNEL}/messages"
+    if by_path:
+        return await client.post(f"{messages}/{request.id}/reply", {"payload": {"text": "Yes"}})
+    body = {"payload": {"text": "Yes"}, "message_type": "response", "correlation_id": request.id}
+    return await client.post(messages, body)
 
 
 @with_rig

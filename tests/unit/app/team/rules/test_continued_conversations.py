@@ -23,7 +23,7 @@ from parley.domain.message.message import Pattern
 from parley.domain.record import Expect
 from parley.domain.rules.policy import AppliesTo
 from parley.domain.rules.ruling import scan
-from parley.domain.store.changes import TeamChanges
+from parley.domain.store.changes import AuditQuery, TeamChanges
 from parley.domain.store.transaction import Transaction
 from parley.domain.times import stamp
 from tests.rigs.governed import put_policy
@@ -497,6 +497,42 @@ async def test_an_answer_takes_no_round_that_a_message_to_several_took(
 
     assert rounds == [2]
     assert isinstance(outcome, posting.Held)
+
+
+@pytest.mark.both_stores
+@pytest.mark.parametrize("answers", [False, True])
+@with_rig
+async def test_what_an_agent_is_told_in_a_conversation_counts_in_all_that_it_says_after_it(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    """It is one hop further on, whether it is decided or like those before."""
+    await govern(rig)
+    answer = PostDraft(Pattern.RESPONSE, b'{"text":"Fine."}', "")
+    for message in KNOWN:
+        await _say(rig, message)
+    for conversation in ("five", "six", "seven", "four"):
+        await _say(rig, said("alice", "bob", conversation))
+        asked = await _say(rig, said("bob", "alice", conversation)._replace(pattern=Pattern.REQUEST))
+        if conversation != "four":
+            await posting.reply(rig.team, rig.caller("alice"), CHANNEL, asked.id, answer)
+    told: list[Post] = []
+
+    async def tell_alice(rig: Rig) -> None:
+        told.append(await _say(rig, said("carol", "alice", "four")))
+
+    before_the_commit(rig, monkeypatch, tell_alice)
+    # The lock is of one node, and messages like those before do not wait for it.
+    monkeypatch.setattr(governing, "lock_conversation", lambda *_: nullcontext())
+    if answers:
+        after = await posting.reply(rig.team, rig.caller("alice"), CHANNEL, asked.id, answer)
+    else:
+        after = await _say(rig, BEGUN)
+
+    assert isinstance(after, Post)
+    assert after.seq == told[0].seq + 1
+    trail = await rig.store.audits(DEFAULT_TENANT, AuditQuery(limit=1000))
+    entries = [json.loads(entry.document) for entry in trail]
+    assert [entry["hops"] for entry in entries if entry.get("message_id") == after.id] == [2, 2]
 
 
 @pytest.mark.both_stores
