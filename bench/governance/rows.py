@@ -1,7 +1,7 @@
-"""The store without a server: what plain and governed messages write, made before and committed in groups.
+"""The store without a server: commits the rows of plain and governed messages, prepared beforehand, in groups.
 
-`python -m bench.governance.rows DATA PLAIN GOVERNED` takes jobs as lines of JSON, like the load. DATA is what a server
-left that has stopped, with two agents and their policy; the others are two of its channels.
+`python -m bench.governance.rows DATA PLAIN GOVERNED` takes jobs as lines of JSON, like the load. DATA is the data
+directory of a stopped server with two agents and their policy; PLAIN and GOVERNED are two of its channels.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ async def main(data: str, plain: str, governed: str) -> None:
 
 
 async def _commit(team: Team, channel_id: str, job: Job) -> Result:
-    """Commit many messages, so many of them always under way."""
+    """Commit many messages, a fixed number of them at a time."""
     changes = iter(await _prepare(team, channel_id, job["kind"], job["messages"]))
     began, used = time.perf_counter(), time.process_time()
     await asyncio.gather(*[_keep_committing(team, changes) for _ in range(job["connections"])])
@@ -48,20 +48,20 @@ async def _commit(team: Team, channel_id: str, job: Job) -> Result:
 
 
 async def _prepare(team: Team, channel_id: str, kind: str, messages: int) -> list[TeamChanges]:
-    """What they write, by the decision that is remembered about the first ones."""
+    """The changes of the messages, by the templates that the first ones leave."""
     draft = draft_of(MessageIn({"text": TEXT}, to=ANSWERER, metadata=_METADATA[kind]), team.limits)
     for _ in range(3):
         await posting.post(team, _CALLER, channel_id, draft)
     prepared = [posting.remembered_changes(team, _CALLER, channel_id, draft) for _ in range(messages)]
-    changes = [one for one in prepared if one is not None]
-    if len(changes) < messages or any(bool(one.audits) != (kind == "governed") for one in changes):
+    commits = [changes for changes in prepared if changes is not None]
+    if len(commits) < messages or any(bool(changes.audits) != (kind == "governed") for changes in commits):
         raise RuntimeError(f"a {kind} message does not write what is measured")
-    return changes
+    return commits
 
 
-async def _keep_committing(team: Team, changes: Iterator[TeamChanges]) -> None:
-    for one in changes:
-        await team.store.commit(one)
+async def _keep_committing(team: Team, commits: Iterator[TeamChanges]) -> None:
+    for changes in commits:
+        await team.store.commit(changes)
 
 
 if __name__ == "__main__":
