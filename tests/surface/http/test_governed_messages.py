@@ -214,6 +214,8 @@ async def test_the_round_limit_is_held_with_the_six_keys_of_its_escalation(serve
         "reason": "Exchange reached maximum round limit (3). Human review required.",
     }
     assert (first["reason"], first["detectedKeywords"]) == (first["escalation"]["reason"], [])
+    # Guesses of what bob wanted to say cannot be tried by its digest.
+    assert (bool(first["digest"]), again["digest"]) == (True, "")
 
 
 @pytest.mark.parametrize(

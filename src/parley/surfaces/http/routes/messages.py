@@ -53,7 +53,17 @@ def posted(_: Call, posts: tuple[Post, ...]) -> bytes:
 
 
 async def _held(call: Call, approval: Approval) -> Response:
-    return json(202, held_of(approval, await approvals.deciders(call.team, approval)))
+    deciders = await approvals.deciders(call.team, approval)
+    if not _is_own(call, approval):
+        # Beyond the round limit both sides are referred to one approval. By the digest of what the other side wanted to
+        # say one could try guesses.
+        approval = replace(approval, digest="")
+    return json(202, held_of(approval, deciders))
+
+
+def _is_own(call: Call, approval: Approval) -> bool:
+    """Whether the held message of an approval is the sender's own."""
+    return approval.agent == (getattr(call.body, "sender", None) or call.caller.agent)
 
 
 async def created_again(call: Call, message_id: str) -> Response:
@@ -62,7 +72,7 @@ async def created_again(call: Call, message_id: str) -> Response:
         approval = await call.team.store.get(Approval, call.caller.tenant, message_id)
         if approval is None:
             raise NotFound.no_such("approval")
-        if approval.agent != (getattr(call.body, "sender", None) or call.caller.agent):
+        if not _is_own(call, approval):
             # Only a person may read what the other side wanted to send.
             approval = replace(approval, escalation=None, detected_keywords=())
         return await _held(call, approval)
