@@ -5,7 +5,10 @@ import sys
 try:
     from bench.main import main
 except ModuleNotFoundError as missing:  # of Parley, or of a peer that stands beside it
-    sys.exit(f"error: {missing.name} is not installed\nhint: run `make tools`, then `.venv/bin/python -m bench`")
+    sys.exit(f"error: {missing.name} is not installed\nhint: run `make tools`, which installs the peers, and try again")
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit("\ninterrupted: nothing was recorded")

@@ -134,7 +134,8 @@ def main(arguments: list[str]) -> int:
             figures.append(figure)
     finally:
         shutil.rmtree(folder)
-        print(f"\n{table(figures)}\n")
+        if figures:
+            print(f"\n{table(figures)}\n")
     entries = report.entries_of(figures, VERSION)
     if entries:
         drawing = _SCRATCH / "speed.svg"
@@ -164,7 +165,7 @@ def _arguments(arguments: list[str]) -> argparse.Namespace:
             parser.error(f"no bench {name!r}" + (f" (did you mean {similar[0]!r}?)" if similar else "; see --help"))
     if args.json:
         try:
-            Path(args.json).touch()
+            Path(args.json).open("a").close()
         except OSError as error:
             parser.error(f"cannot write {args.json}: {error.strerror}")
     return args

@@ -12,6 +12,7 @@ from bench.postgres.nodes import MACHINE, Node, Result, channels, database, in_t
 from bench.workspace import Bench
 
 _TIMES = 40
+_ANSWERER = "answerer"
 _FILE, _ONE, _TWO, _BARE = "one file", "one node", "two nodes", "NOTIFY alone"
 
 
@@ -23,6 +24,8 @@ def run(bench: Bench) -> list[Figure]:
         dsn = cluster.create_database("two")
         here, there = nodes(stack, home, dsn, 2)
         file = stack.enter_context(node(f"{home}/file"))
+        for server in (here, file):
+            server.call("POST", "/agents/register", {"agent_id": _ANSWERER})
         places: dict[str, tuple[Node, Node]] = {_FILE: (file, file), _ONE: (here, here), _TWO: (here, there)}
         turns = 3 if bench.quick else 15
         results = {}
@@ -47,7 +50,7 @@ def _post(clients: Worker, crowd: Worker, servers: tuple[Node, Node], channel: s
 
 def _push(clients: Worker, crowd: Worker, servers: tuple[Node, Node], channel: str) -> Result:
     del clients
-    follow = request("GET", f"/api/v1/subscribe/channels/{channel}", agent="answerer")
+    follow = request("GET", f"/api/v1/subscribe/channels/{channel}", agent=_ANSWERER)
     ports = [server.port for server in servers]
     result: Result = crowd.do("push", ports=ports, request=post(channel), follow=follow, times=_TIMES)
     return result
@@ -55,14 +58,14 @@ def _push(clients: Worker, crowd: Worker, servers: tuple[Node, Node], channel: s
 
 def _ask(clients: Worker, crowd: Worker, servers: tuple[Node, Node], channel: str) -> Result:
     del clients
-    question = {"to": "answerer", "payload": {"question": "is the key in place?"}, "timeout": 30}
-    answer = {"sender": "answerer", "payload": {"answer": "yes"}}
+    question = {"to": _ANSWERER, "payload": {"question": "is the key in place?"}, "timeout": 30}
+    answer = {"sender": _ANSWERER, "payload": {"answer": "yes"}}
     result: Result = crowd.do(
         "ask",
         ports=[server.port for server in servers],
         request=request("POST", f"/api/v1/channels/{channel}/ask", question),
-        reply=request("POST", f"/api/v1/channels/{channel}/messages/{{id}}/reply", answer, agent="answerer"),
-        follow=request("GET", f"/api/v1/subscribe/channels/{channel}", agent="answerer"),
+        reply=request("POST", f"/api/v1/channels/{channel}/messages/{{id}}/reply", answer, agent=_ANSWERER),
+        follow=request("GET", f"/api/v1/subscribe/channels/{channel}", agent=_ANSWERER),
         times=_TIMES,
     )
     return result

@@ -42,6 +42,14 @@ _PARLEY, _SKIP_LOCKED, _PROCRASTINATE = "any:ROLE, one node", "SKIP LOCKED", "pr
 _PYTHON = "PARLEY_BENCH_PROCRASTINATE"
 
 
+def _procrastinate_python() -> str:
+    """The interpreter that has procrastinate; empty when none is named."""
+    python = os.environ.get(_PYTHON, "")
+    if python and not os.access(python, os.X_OK):
+        raise SystemExit(f"error: {_PYTHON} names no program: {python}")
+    return python
+
+
 def run(bench: Bench) -> list[Figure]:
     jobs = 400 if bench.quick else 2_000
     with ExitStack() as stack:
@@ -52,7 +60,7 @@ def run(bench: Bench) -> list[Figure]:
             _PARLEY: lambda: asyncio.run(_parley(server.port, jobs)),
             _SKIP_LOCKED: lambda: asyncio.run(_skip_locked(plain, jobs)),
         }
-        if python := os.environ.get(_PYTHON, ""):
+        if python := _procrastinate_python():
             sides[_PROCRASTINATE] = lambda: _procrastinate(python, tasks, jobs)
         else:
             print(f"procrastinate is skipped: install it in a venv of its own, and name its python in {_PYTHON}.")
