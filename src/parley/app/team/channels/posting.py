@@ -245,8 +245,8 @@ async def decide(
     for original, message_id in zip(drafts, ids, strict=True):
         draft = _as_posted(team, caller, original, person)
         # What was read is about the draft as it came.
-        known = known_request if draft is original else None
-        answered = await _answered_request(docket, caller, channel.id, draft, known, by_person=by_person)
+        request_read = known_request if draft is original else None
+        answered = await _answered_request(docket, caller, channel.id, draft, request_read, by_person=by_person)
         draft, request = answered.draft, answered.request
         addressees = await responders.addressees_of(docket, caller, venue, sender_view, record, draft, request)
         placed = await _placed(docket, caller, venue, sender_view, answered, addressees, message_id)

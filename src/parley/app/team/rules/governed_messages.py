@@ -54,10 +54,10 @@ def changes_of(
     """The changes of a governed message like one before; None when it has to be decided."""
     if team.governance.extension is not None:
         return None
-    found = find_terms(team, caller, channel_id, draft, team.round_stamp())
-    if found is None:
+    match = find_terms(team, caller, channel_id, draft, team.round_stamp())
+    if match is None:
         return None
-    decision, request = found
+    decision, request = match
     if request is not None:
         return _answer_changes(team, caller, draft, decision, request, message_id)
     if draft.wishes is not None and draft.wishes.conversation_id:

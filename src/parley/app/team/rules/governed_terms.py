@@ -50,16 +50,16 @@ async def govern(
     The commit compares the generation of their ground.
     """
     now = team.now()
-    found = find_terms(team, caller, channel_id, draft, stamp(now))
-    if found is None:
+    match = find_terms(team, caller, channel_id, draft, stamp(now))
+    if match is None:
         return None
-    decision, request = found
+    decision, request = match
     if not (decision.outcome.concerned or _is_annotated(draft) or request is not None):
         return None
-    known = decision.outcome
+    remembered = decision.outcome
     expects = [expect_no_mark(request)] if request is not None else []
-    docket = TeamDocket(team, caller.tenant, known.rules, expects, decision.ground, now)
-    placed = known.post._replace(
+    docket = TeamDocket(team, caller.tenant, remembered.rules, expects, decision.ground, now)
+    placed = remembered.post._replace(
         id=message_id,
         in_reply_to=draft.in_reply_to,
         payload=draft.payload,
@@ -68,10 +68,10 @@ async def govern(
         expires_at=expiry_of(team, draft, now),
         partial=draft.partial,
     )
-    message = ProposedPost(caller, known.channel, known.access, draft, placed, request, record=None)
-    governed = await govern_by(docket, message, known.terms)
+    message = ProposedPost(caller, remembered.channel, remembered.access, draft, placed, request, record=None)
+    governed = await govern_by(docket, message, remembered.terms)
     if governed.decision is not None:
-        _keep(docket, message, governed.decision, known)
+        _keep(docket, message, governed.decision, remembered)
     return docket, message, governed
 
 
@@ -128,7 +128,7 @@ class _TemplateParts(NamedTuple):
     entries: tuple[EntryTemplate, ...]
 
 
-def _keep(docket: TeamDocket, message: ProposedPost, decision: RulesDecision[Post], known: GovernedTerms) -> None:
+def _keep(docket: TeamDocket, message: ProposedPost, decision: RulesDecision[Post], remembered: GovernedTerms) -> None:
     """Keep what an ordinary message writes as a template, if one with the same key was decided before it."""
     ruling, post, exchange = decision.ruling, decision.message, decision.exchange
     if ruling is None or post is None or exchange is None or decision.approvals or not is_ordinary(ruling):
@@ -155,9 +155,9 @@ def _keep(docket: TeamDocket, message: ProposedPost, decision: RulesDecision[Pos
     like = post._replace(id="", payload=b"", metadata=b"")
     parts = _TemplateParts(like, stamped, tuple(texts_beside(docket.team, metadata)), entries)
     if not exchange.version:
-        _keep_opening(docket, message, exchange, parts, decision.spends, known)
+        _keep_opening(docket, message, exchange, parts, decision.spends, remembered)
     elif named or message.request is not None:
-        _keep_turn(docket.team, message, (ruling.exchange_before, exchange), parts, decision.spends, known)
+        _keep_turn(docket.team, message, (ruling.exchange_before, exchange), parts, decision.spends, remembered)
 
 
 def _keep_opening(
@@ -166,14 +166,14 @@ def _keep_opening(
     exchange: Exchange,
     parts: _TemplateParts,
     spends: tuple[Spend, ...],
-    known: GovernedTerms,
+    remembered: GovernedTerms,
 ) -> None:
     """Keep what is written by a message that opens an exchange."""
     team, caller, draft = docket.team, message.caller, message.draft
     if draft.wishes is None or not is_named(draft):
-        key, openings = opening_key(caller, draft), known.openings
+        key, openings = opening_key(caller, draft), remembered.openings
     elif draft.wishes.conversation_id in docket.new_conversations:
-        key, openings = named_key(team, caller, draft, draft.wishes), known.named_openings
+        key, openings = named_key(team, caller, draft, draft.wishes), remembered.named_openings
     else:
         return
     metadata = team.envelopes.stamp_template(*parts.stamped) if openings.is_repeated(key) else b""
@@ -189,7 +189,7 @@ def _keep_turn(
     exchanges: tuple[Exchange, Exchange],
     parts: _TemplateParts,
     spends: tuple[Spend, ...],
-    known: GovernedTerms,
+    remembered: GovernedTerms,
 ) -> None:
     """Keep what is written by a message that continues an exchange. `exchanges`: before and after the message."""
     before, exchange = exchanges
@@ -205,12 +205,12 @@ def _keep_turn(
         key = named_key(team, caller, draft, wishes, before)
     else:
         key = turn_key(caller, draft, before)
-    if after is None or only is None or only.id != before.id or not known.continuations.is_repeated(key):
+    if after is None or only is None or only.id != before.id or not remembered.continuations.is_repeated(key):
         return
     metadata = team.envelopes.stamp_template(*parts.stamped)
     if metadata:
         next_turn = Continuation(parts.post, before, after, metadata, parts.beside, parts.entries, spends)
-        known.continuations.keep(key, next_turn)
+        remembered.continuations.keep(key, next_turn)
 
 
 def _changes_between(before: Exchange, after: Exchange) -> dict[str, Any] | None:
@@ -296,7 +296,7 @@ def turn_key(caller: Caller, draft: PostDraft, exchange: Exchange) -> TemplateKe
 
 
 def only_exchange(team: Team, caller: Caller, other: str, conversation_id: str) -> Exchange | None:
-    """The exchange of these two in a conversation that has no other; None when that is not known in memory."""
+    """The exchange of these two in a conversation that has no other; None when that is not remembered in memory."""
     ids = team.governance.known_conversation(caller.tenant, conversation_id)
     if ids is None or len(ids) != 1:
         return None

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from parley.app.team.channels import asking, channels, posting, reading
 from parley.app.team.channels.posting import Held
 from parley.app.team.channels.reading import MessageFilter
-from parley.app.team.decisions import approvals
 from parley.app.team.directory.keys import check_key
 from parley.app.team.intents import intents
 from parley.domain.channel.post import PostState, status_of
-from parley.domain.directory.callers import NO_TENANT, QUEUE_PREFIX, ids_created
-from parley.domain.errors.errors import Invalid, NotFound, Problem, Stale
+from parley.domain.directory.callers import NO_TENANT, ids_created
+from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.errors.team import ImmutableField
-from parley.domain.exchange.approval import Approval
 from parley.domain.message.message import Pattern
 from parley.domain.names import is_name
 from parley.domain.store.limits import LONG_POLL_MAX_SECONDS
 from parley.surfaces.entrance.proofs import check_named_proof, check_proof
 from parley.surfaces.entrance.validation import converted
+from parley.surfaces.http import responses
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.listing import json_list
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, Submit, json
 from parley.wire.api import channels as rfc0021
-from parley.wire.api.approvals import held_of
 from parley.wire.api.channels import AskIn, BatchIn, MessageIn, MessagePatch, ReplyIn
 from parley.wire.api.records.channels import ChannelMessage, Conversation
 from parley.wire.api.records.rules import HeldMessage
@@ -35,61 +32,13 @@ if TYPE_CHECKING:
 
     from parley.app.team.channels.reading import MessagePage
     from parley.domain.channel.post import Post, PostDraft
-    from parley.domain.store.changes import Committed, TeamChanges
+    from parley.domain.store.changes import TeamChanges
 
 _FIELDS = frozenset(ChannelMessage.__struct_fields__) - {"status", *ChannelMessage.may_be_absent}
 
 
-async def created(call: Call, outcome: Post | Held) -> Response:
-    """The response to a message that is posted, or held."""
-    if isinstance(outcome, Held):
-        return await _held(call, outcome.approval)
-    return Response(201, rfc0021.posted(outcome, outcome.state.value))
-
-
-def posted(_: Call, posts: tuple[Post, ...]) -> bytes:
-    """The body of the same response, from the messages of its commit."""
-    return rfc0021.posted(posts[0], posts[0].state.value)
-
-
-async def _held(call: Call, approval: Approval) -> Response:
-    deciders = await approvals.deciders(call.team, approval)
-    if not _is_own(call, approval):
-        # Beyond the round limit both sides are referred to one approval. By the digest of what the other side wanted to
-        # say one could try guesses.
-        approval = replace(approval, digest="")
-    return json(202, held_of(approval, deciders))
-
-
-def _is_own(call: Call, approval: Approval) -> bool:
-    """Whether the held message of an approval is the sender's own."""
-    return approval.agent == (getattr(call.body, "sender", None) or call.caller.agent)
-
-
-async def created_again(call: Call, message_id: str) -> Response:
-    """The response to a message that was posted or held before."""
-    if message_id.startswith("appr_"):
-        approval = await call.team.store.get(Approval, call.caller.tenant, message_id)
-        if approval is None:
-            raise NotFound.no_such("approval")
-        if not _is_own(call, approval):
-            # Only a person may read what the other side wanted to send.
-            approval = replace(approval, escalation=None, detected_keywords=())
-        return await _held(call, approval)
-    return await created(call, await _posted(call, message_id))
-
-
-async def _posted(call: Call, message_id: str) -> Post:
-    """A message as it was when it was posted."""
-    post = await call.team.store.post(call.caller.tenant, message_id)
-    if post is None:
-        raise Stale("this was carried out, but its message is no longer stored")
-    waits_for_holder = post.recipients == () and not post.to.startswith(QUEUE_PREFIX)
-    return post._replace(state=PostState.PENDING if waits_for_holder else PostState.DELIVERED)
-
-
 async def _batch_again(call: Call, message_ids: str) -> Response:
-    posts = [await _posted(call, message_id) for message_id in ids_created(message_ids)]
+    posts = [await responses.posted_before(call, message_id) for message_id in ids_created(message_ids)]
     return Response(201, _batch_posted(call, posts))
 
 
@@ -101,13 +50,13 @@ async def _sent_again(call: Call, message_id: str) -> Response:
             call,
             await asking.resume_ask(call.team, await call.speaker(body.sender), message_id, wait),
         )
-    return await created_again(call, message_id)
+    return await responses.created_again(call, message_id)
 
 
 async def _asked_again(call: Call, message_id: str) -> Response:
     body: AskIn = call.body
     if message_id.startswith("appr_"):
-        return await created_again(call, message_id)
+        return await responses.created_again(call, message_id)
     answer = await asking.resume_ask(call.team, await call.speaker(body.sender), message_id, body.timeout)
     return await _answer_response(call, answer)
 
@@ -115,7 +64,7 @@ async def _asked_again(call: Call, message_id: str) -> Response:
 async def _answer_response(call: Call, answer: Post | Held) -> Response:
     """The answer to a request; the held message if the request waits for approval."""
     if isinstance(answer, Held):
-        return await created(call, answer)
+        return await responses.created(call, answer)
     await check_key(call.team, call.caller)
     return Response(200, rfc0021.posted(answer, PostState.DELIVERED.value))
 
@@ -130,7 +79,7 @@ async def send(call: Call) -> Response:
     wait = call.number("wait", 0, 0, call.team.limits.ask_seconds)
     if wait:
         return await _answer_response(call, await asking.ask(call.team, caller, channel_id, draft, wait))
-    return await created(call, await posting.post(call.team, caller, channel_id, draft))
+    return await responses.created(call, await posting.post(call.team, caller, channel_id, draft))
 
 
 def _remembered_changes(call: Call) -> TeamChanges | None:
@@ -171,11 +120,6 @@ def _message_of(body: ReplyIn, request_id: str) -> MessageIn:
     )
 
 
-def _posted_response(committed: Committed) -> Response:
-    (post,) = committed.posts
-    return Response(201, rfc0021.posted(post, post.state._value_))
-
-
 def _with_patience(call: Call, draft: PostDraft) -> PostDraft:
     """The draft with what the query says about waiting for somebody who could get it."""
     if "wait_for_responders" not in call.query:
@@ -193,7 +137,7 @@ async def send_by_name(call: Call) -> Response:
     intent_id = await intents.find_id(call.team, caller, call.params["intent_id"])
     await check_named_proof(call.team, caller, intent_id, name, body, draft)
     draft = _with_patience(call, draft)
-    return await created(call, await channels.post_by_name(call.team, caller, intent_id, name, draft))
+    return await responses.created(call, await channels.post_by_name(call.team, caller, intent_id, name, draft))
 
 
 async def send_batch(call: Call) -> Response:
@@ -237,7 +181,7 @@ async def reply(call: Call) -> Response:
     message = _message_of(body, request_id)
     draft = rfc0021.draft_of(message, call.team.limits, call.request.header(b"traceparent"))
     await check_proof(call.team, caller, channel_id, message, draft)
-    return await created(call, await posting.reply(call.team, caller, channel_id, request_id, draft))
+    return await responses.created(call, await posting.reply(call.team, caller, channel_id, request_id, draft))
 
 
 async def list_page(call: Call) -> Response:
@@ -359,12 +303,12 @@ ROUTES = (
         body=MessageIn,
         keyed=True,
         again=_sent_again,
-        posted=posted,
+        posted=responses.posted,
         query=(_WAIT, _RESPONDERS),
         refusals=(504,),
         scope=EVERYBODY,
         while_suspended=True,
-        submit=Submit(_remembered_changes, _posted_response),
+        submit=Submit(_remembered_changes, responses.committed),
     ),
     Route(
         "GET",
@@ -408,11 +352,11 @@ ROUTES = (
         {201: ChannelMessage, 202: HeldMessage},
         body=ReplyIn,
         keyed=True,
-        again=created_again,
-        posted=posted,
+        again=responses.created_again,
+        posted=responses.posted,
         scope=EVERYBODY,
         while_suspended=True,
-        submit=Submit(_remembered_changes, _posted_response),
+        submit=Submit(_remembered_changes, responses.committed),
     ),
     Route(
         "POST",
@@ -455,8 +399,8 @@ ROUTES = (
         body=MessageIn,
         query=(_RESPONDERS,),
         keyed=True,
-        again=created_again,
-        posted=posted,
+        again=responses.created_again,
+        posted=responses.posted,
         scope=EVERYBODY,
         while_suspended=True,
     ),

@@ -14,8 +14,9 @@ from parley.domain.store.changes import UnansweredQuery
 from parley.surfaces.entrance.authentication import sender_of
 from parley.surfaces.entrance.idempotency import scope_of
 from parley.surfaces.http.listing import encoded, json_list
+from parley.surfaces.http.responses import created, created_again, posted
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json, operation_name
-from parley.surfaces.http.routes.messages import ASK, MESSAGES, created, created_again, posted
+from parley.surfaces.http.routes.messages import ASK, MESSAGES
 from parley.wire.api.channels import ForwardIn, MessageIn, draft_of
 from parley.wire.api.intents import moment
 from parley.wire.api.records.channels import Ask, AskCount, ChannelMessage, RequestForward, RequestInfo
