@@ -5,7 +5,8 @@ import sys
 try:
     from bench.main import main
 except ModuleNotFoundError as missing:  # of Parley, or of a peer that stands beside it
-    sys.exit(f"error: {missing.name} is not installed\nhint: run `make tools`, which installs the peers, and try again")
+    hint = "run `make tools`, then `.venv/bin/python -m bench` with the same arguments"
+    sys.exit(f"error: {missing.name} is not installed\nhint: {hint}")
 
 if __name__ == "__main__":
     try:
