@@ -128,4 +128,5 @@ def _origin_form(target: bytes) -> bytes:
         host = re.match(rb"[^/?#]*", rest)
         assert host is not None
         target = b"/" + rest[host.end() :].removeprefix(b"/")
-    return target.removesuffix(b"?")
+    path, _, query = target.partition(b"?")
+    return target if query else path
