@@ -10,7 +10,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import parley
@@ -128,10 +129,9 @@ def main(arguments: list[str]) -> int:
     print("Compiled src/parley beforehand, as pip compiles an installed package.", flush=True)
     _SCRATCH.mkdir(parents=True, exist_ok=True)
     folder = tempfile.mkdtemp(prefix="bench-", dir=_SCRATCH)
-    figures: list[Figure] = []
+    figures, broken = list[Figure](), list[str]()
     try:
-        for figure in _run(Bench(folder, Runner(folder), quick), chosen):
-            figures.append(figure)
+        _run(Bench(folder, Runner(folder), quick), chosen, figures, broken)
     finally:
         shutil.rmtree(folder)
         if figures:
@@ -148,11 +148,13 @@ def main(arguments: list[str]) -> int:
     print(f"Goals are judged by the medians. Load now: {os.getloadavg()[0]:.1f}")
     if args.json:
         Path(args.json).write_text(json.dumps([figure.as_json() for figure in figures], indent=1) + "\n")
+    if broken:
+        print(f"failed, with an error above: {', '.join(broken)}")
     missed = [figure for figure in figures if figure.is_met is False]
     for figure in missed:
         print(f"missed: {figure.row or figure.what.strip()}: {figure.goal}")
     print(f"{len(missed)} goal{'s' if len(missed) > 1 else ''} missed" if missed else "all goals met")
-    return 1 if missed and not args.no_fail else 0
+    return 1 if broken or (missed and not args.no_fail) else 0
 
 
 def _arguments(arguments: list[str]) -> argparse.Namespace:
@@ -171,12 +173,17 @@ def _arguments(arguments: list[str]) -> argparse.Namespace:
     return args
 
 
-def _run(bench: Bench, names: list[str]) -> Iterator[Figure]:
+def _run(bench: Bench, names: list[str], figures: list[Figure], broken: list[str]) -> None:
+    """Run benches and collect their figures, and the names of those that fail: the others are still worth the time."""
     if any(name in _MAILBOX for name in names):
         check_shape(bench)
     for name in names:
         print(f"  {name} ...", flush=True)
-        yield from BENCHES[name](bench)
+        try:
+            figures += BENCHES[name](bench)
+        except Exception:  # noqa: BLE001  # whatever it is, it is shown
+            traceback.print_exc()
+            broken.append(name)
 
 
 def _parser() -> argparse.ArgumentParser:

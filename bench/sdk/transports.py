@@ -140,6 +140,7 @@ def _http_client(stack: ExitStack, port: int) -> Loop:
     stack.callback(connection.close)
 
     def loop(request: Request, times: int) -> None:
+        connection.close()  # the server closes connections that are idle while others have their turn
         for _ in range(times):
             connection.request(request.method, request.target, request.body or None, dict(request.headers))
             response = connection.getresponse()

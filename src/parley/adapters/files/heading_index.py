@@ -83,13 +83,13 @@ def save(
         with open(fd, "wb") as file:
             # The file system's own clock gave the times that this is compared with.
             settled = os.fstat(fd).st_mtime_ns - _SETTLED_NS
-            rows = _rows(entries, settled)
+            rows, text = _rows(entries, settled)
             # The user of another agent may still write to its files, so those are looked at each time.
             complete = len(rows) == files and max(folder.st_mtime_ns, folder.st_ctime_ns) < settled
-            own = complete and all(owner == os.geteuid() for _, owner in entries.values())
+            own = complete and {owner for _, owner in entries.values()} <= {os.geteuid()}
             state = _state(folder) if own else ("", "")
-            text = _COLUMN.join(map(_FIELD.join, zip(*rows, strict=True))).encode()
-            file.write(_FIELD.join((_edition(limits), f"{zlib.crc32(text):x}", *state)).encode() + b"\n" + text)
+            columns = text.encode()
+            file.write(_FIELD.join((_edition(limits), f"{zlib.crc32(columns):x}", *state)).encode() + b"\n" + columns)
         try:
             os.rename(staged, name, src_dir_fd=private.fd, dst_dir_fd=private.fd)
         except OSError:
@@ -102,17 +102,23 @@ def _state(folder: os.stat_result) -> tuple[str, str]:
     return f"{folder.st_dev}.{folder.st_ino}", f"{folder.st_mtime_ns}.{folder.st_ctime_ns}"
 
 
-def _rows(entries: Mapping[FileKey, KnownHeading], settled_ns: int) -> list[tuple[str, ...]]:
+def _rows(entries: Mapping[FileKey, KnownHeading], settled_ns: int) -> tuple[list[tuple[str, ...]], str]:
+    """The rows of entries that have settled, and their text, column by column."""
     rows = []
     for (name, number), (heading, owner) in entries.items():
-        if number & _CHANGED_NS >= settled_ns:
-            continue
-        id_, sender, to, *others = heading
-        row = (name, str(number), str(owner), id_, sender, ",".join(to), *others)
-        text = _FIELD.join(row)
-        if text.count(_FIELD) == _FIELDS - 1 and _COLUMN not in text:
-            rows.append(row)
-    return rows
+        if number & _CHANGED_NS < settled_ns:
+            id_, sender, to, *others = heading
+            rows.append((name, str(number), str(owner), id_, sender, ",".join(to), *others))
+    text = _text_of(rows)
+    # Hardly ever is there a separator in a value. All rows are looked through at once: one by one it takes longer.
+    if rows and (text.count(_FIELD), text.count(_COLUMN)) != (_FIELDS * (len(rows) - 1), _FIELDS - 1):
+        rows = [row for row in rows if not any(_FIELD in value or _COLUMN in value for value in row)]
+        text = _text_of(rows)
+    return rows, text
+
+
+def _text_of(rows: list[tuple[str, ...]]) -> str:
+    return _COLUMN.join(map(_FIELD.join, zip(*rows, strict=True)))
 
 
 def _edition(limits: Limits) -> str:
