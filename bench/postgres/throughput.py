@@ -105,18 +105,15 @@ def _table(connections: int, results: dict[str, list[Result]]) -> str:
     for name, result in results.items():
         ours = name not in (_PGBENCH, _GROUPED)
         database_too = ours and name != _FILE
-        rate, first, second = (
-            of(result, "rate").middle,
-            *(of(result, "rate").middle for name in (_PGBENCH, _GROUPED)),
-        )
+        rate, pgbench, grouped = [of(some, "rate").middle for some in (result, results[_PGBENCH], results[_GROUPED])]
         rows.append(
             (
                 name,
                 f"{rate:,.0f}",
                 f"{of(result, 'p50').middle * 1e3:.1f} ms",
                 f"{of(result, 'p99').middle * 1e3:.1f} ms",
-                f"{rate / first:.2f}x",
-                f"{rate / second:.2f}x",
+                f"{rate / pgbench:.2f}x",
+                f"{rate / grouped:.2f}x",
                 f"{of(result, 'cpu').middle * 1e6:.0f} us" if ours else "",
                 f"{of(result, 'database').middle * 1e6:.0f} us" if database_too else "",
                 f"{of(result, 'wal').middle:,.0f} B" if database_too else "",

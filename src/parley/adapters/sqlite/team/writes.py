@@ -153,14 +153,14 @@ def _expire_requests_to(db: sqlite3.Connection, act: ExpireRequests) -> None:
     )
 
 
-_EVICTED = (
-    "channel = ? AND seq <= ? AND (? OR NOT EXISTS (SELECT 1 FROM record WHERE kind = 'job' AND record.id = post.id"
-    " AND tenant = (SELECT id FROM tenant WHERE number = ?)))"
-)
+_JOBS = "SELECT 1 FROM record WHERE tenant = (SELECT id FROM tenant WHERE number = ?) AND kind = 'job'"
+_EVICTED = f"channel = ? AND seq <= ? AND (? OR NOT EXISTS ({_JOBS} AND record.id = post.id))"
 
 
 def _evict_posts(db: sqlite3.Connection, act: EvictPosts) -> None:
-    below = (act.channel, act.floor, act.purge, act.tenant)
+    # Jobs outlive their channel's limit. Most tenants have none: then none is looked for at each message.
+    everything = act.purge or db.execute(f"{_JOBS} LIMIT 1", (act.tenant,)).fetchone() is None
+    below = (act.channel, act.floor, everything, act.tenant)
     # A deleted channel has no name any more.
     channel = None if act.purge else db.execute("SELECT id FROM tally WHERE number = ?", (act.channel,)).fetchone()
     team_traffic.count_posts(db, act.tenant, channel[0] if channel else "", _EVICTED, below)
