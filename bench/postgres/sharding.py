@@ -31,10 +31,10 @@ class Costs(NamedTuple):
     # take on a machine at rest (1 ms, 60 us) and on one that is overloaded (6 ms, 125 us).
     transaction: float = 0.0025
     message: float = 0.000_08
-    # By throughput, one node and 64 connections.
-    database_cpu: float = 0.000_11
-    node_cpu: float = 0.000_34
-    log_bytes: int = 950
+    # By throughput, one node, 64 tenants and 64 connections.
+    database_cpu: float = 0.000_05
+    node_cpu: float = 0.000_075
+    log_bytes: int = 1150
     # Every transaction ends with one notification, which each listening node has to look at (by a profile).
     heard_cpu: float = 0.000_1
     # Assumed.
