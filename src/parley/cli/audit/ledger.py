@@ -115,13 +115,13 @@ def check_export(lines: Iterable[bytes]) -> Report:
     import msgspec
 
     from parley import wiring
-    from parley.wire.proofs.audit_log import CUT_OFF, EntryLine, Header, LogCheck, end_line
+    from parley.wire.proofs.audit_log import CUT_OFF, UNREADABLE, EntryLine, Header, LogCheck, end_line
 
     log_check = LogCheck(wiring.signatures().verify)
     reading = iter(lines)
     try:
         header = msgspec.json.decode(next(reading, b""), type=Header)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         raise Invalid("not an export of an audit log", hint="create one with: parley audit export AGENT") from None
     log_check.header(header.tenant, header.sides)
     ended = False
@@ -133,7 +133,7 @@ def check_export(lines: Iterable[bytes]) -> Report:
         if not ended:
             try:
                 entry = msgspec.json.decode(line, type=EntryLine)
-            except msgspec.MsgspecError:
+            except UNREADABLE:
                 if line.endswith(b"\n"):  # otherwise the file is cut off, which is reported below
                     log_check.refuse(log_check.size + 1, "not readable")
                 break

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from parley.domain.audit.checkpoint import Verify
 
 VERSION = 1
+# What is raised by a line that is no JSON, or not of its form; a name that is no UTF-8 raises the second.
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
 _EXPORT_HINT = "make one with: parley audit export; it is in JSON lines (CSV cannot be verified)"
 CUT_OFF = "the export is cut off: {} of {} entries, and no end"
 
@@ -158,7 +160,7 @@ def read_checkpoints(lines: Iterable[bytes]) -> Iterator[AuditCheckpoint]:
             return
         try:
             yield read_checkpoint(_checkpoint.decode(line))
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise Invalid(f"line {number} is no checkpoint: {error}") from None
 
 
@@ -247,7 +249,7 @@ class LogCheck:
         self.entry(entry.number, entry.side, entry.seq, entry.entry_hash, document)
         try:
             facts = _facts.decode(document) if document else None
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             return  # which was found out already
         if facts is not None and (facts.id, facts.at, facts.exchange_id) != (entry.id, entry.at, entry.exchange_id):
             self.refuse(entry.number, LOOKUP_FAULT, entry.side, entry.seq)
@@ -282,7 +284,7 @@ class LogCheck:
     def _content(self, number: int, side: str, seq: int, document: bytes) -> None:
         try:
             facts = _facts.decode(document)
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             self.refuse(number, "its content is no entry of an audit log", side, seq)
             return
         if (facts.side, facts.seq, facts.tenant) != (side, seq, self._tenant):
@@ -387,7 +389,7 @@ def check_lines(lines: Iterable[bytes], check: LogCheck) -> Header:
     first = next(reading, b"")
     try:
         header = _header.decode(first)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         raise Invalid("this is no export of an audit log", hint=_EXPORT_HINT) from None
     if header.parley_audit != VERSION:
         raise Invalid(f"this export is of version {header.parley_audit}, this Parley knows {VERSION}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import binascii
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -13,6 +13,7 @@ from parley.domain.audit.checkpoint import is_signed
 from parley.domain.audit.merkle import is_included
 from parley.domain.errors.errors import Invalid
 from parley.wire.proofs.audit_log import (
+    UNREADABLE,
     VERSION,
     CheckpointLine,
     EntryLine,
@@ -61,7 +62,10 @@ def check_proof(content: bytes, verify: Verify, trusted: frozenset[str] = frozen
     if document:
         if sha256(b"\x00" + document).digest() != leaf:
             return proof, "the entry's hash does not match its content"
-        facts = msgspec.json.decode(document)
+        try:
+            facts = msgspec.json.decode(document, type=dict[str, Any])
+        except UNREADABLE:
+            return proof, "the entry cannot be read"
         if (facts.get("side"), facts.get("seq"), facts.get("tenant")) != (entry.side, entry.seq, checkpoint.tenant_id):
             return proof, "the entry was written for another place"
     if not is_included(leaf, entry.number - 1, checkpoint.size, path, root):

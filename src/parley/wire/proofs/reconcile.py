@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from parley.wire.proofs.audit_log import UNREADABLE
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -85,7 +87,7 @@ def deliveries_in(number: int, document: bytes) -> tuple[DeliveryClaim, ...]:
     """What an entry tells about messages that were delivered; nothing when it is about something else."""
     try:
         facts = _decode(document)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return ()
     if facts.outcome != DELIVERED or facts.role not in ("sender", "receiver"):
         return ()

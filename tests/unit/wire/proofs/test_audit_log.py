@@ -229,6 +229,17 @@ def test_what_is_no_export_is_said(content: list[bytes]) -> None:
         checked(content)
 
 
+@pytest.mark.parametrize("at", [0, 1, LINES.index(audit_log.checkpoint_line(MARKS[0], wrapped=True)), len(LINES) - 1])
+def test_wherever_a_byte_is_no_utf_8_it_is_found(at: int) -> None:
+    for place in range(len(LINES[at])):
+        line = bytearray(LINES[at])
+        line[place] |= 0x80
+        try:
+            assert checked([*LINES[:at], bytes(line), *LINES[at + 1 :]]).bad is not None
+        except Invalid:
+            assert at == 0
+
+
 def test_an_export_of_another_version_is_refused() -> None:
     with pytest.raises(Invalid, match="version 2"):
         checked([LINES[0].replace(b'"parley_audit":1', b'"parley_audit":2'), *LINES[1:]])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pytest
 
+from parley.domain.audit.entry import entry_hash
 from parley.domain.audit.merkle import inclusion
 from parley.domain.errors.errors import Invalid
 from parley.wire.proofs.audit_proof import check_proof, proof_document
@@ -42,6 +44,28 @@ def test_a_proof_that_was_changed_does_not_hold(old: bytes, new: bytes) -> None:
     assert old in content
 
     assert check_proof(content.replace(old, new, 1), verify)[1] != ""
+
+
+def test_wherever_a_byte_of_a_proof_is_no_utf_8_it_does_not_hold() -> None:
+    path = inclusion([bytes.fromhex(one.entry_hash) for one in LOG], 6)
+    content = proof_document(LOG[6], path, MARKS[1])
+
+    for place in range(len(content)):
+        changed = bytearray(content)
+        changed[place] |= 0x80
+        with suppress(Invalid):
+            assert check_proof(bytes(changed), verify)[1] != ""
+
+
+@pytest.mark.parametrize("document", [b'"text"', b"[1]", b'{"\xff":1}', b"{"])
+def test_an_entry_that_is_none_proves_nothing_though_its_hash_fits(document: bytes) -> None:
+    entry = LOG[0]._replace(number=1, entry_hash=entry_hash(document), document=document)
+    (mark,) = checkpoints_of([entry], 1)
+
+    try:
+        assert check_proof(proof_document(entry, (), mark), verify)[1] == "the entry cannot be read"
+    except Invalid:
+        assert document == b"{"  # which ends within the proof, so that this is none
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"parley_audit_proof":1}'])

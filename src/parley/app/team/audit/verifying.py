@@ -92,5 +92,5 @@ async def _go_on(
 def _readable_place(document: bytes) -> EntryPlace | None:
     try:
         return _place_of(document) if document else None
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None

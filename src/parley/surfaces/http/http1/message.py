@@ -228,7 +228,9 @@ def check_partial_head(received: bytes, checked: int, limits: HttpLimits) -> Non
     if _BARE_LINE_FEED.search(received, checked):
         raise bad_request("A line does not end in CR LF.")
     line = received.find(b"\r\n")
-    if (len(received) if line < 0 else line) > _LONGEST_METHOD + limits.url_bytes + _VERSION_BYTES:
+    # Without its LF, the CR of the line's end may be here already.
+    length = line if line >= 0 else len(received) - received.endswith(b"\r")
+    if length > _LONGEST_METHOD + limits.url_bytes + _VERSION_BYTES:
         raise _url_too_long(limits)
     # One more: the CR of the empty line may be here already.
     if line >= 0 and len(received) - line - 2 > limits.header_bytes + 1:

@@ -315,6 +315,9 @@ def test_an_unfinished_head_is_refused_as_soon_as_it_is_too_long() -> None:
     # Room for the longest method and the version around the target.
     assert partial_refusal(b"a" * (32 + 100 + 10), limits) == 0
     assert partial_refusal(b"a" * (32 + 100 + 11), limits) == 414
+    # The first half of the line's end.
+    assert partial_refusal(b"a" * (32 + 100 + 10) + b"\r", limits) == 0
+    assert partial_refusal(b"a" * (32 + 100 + 11) + b"\r", limits) == 414
     assert partial_refusal(b"a" * (32 + 100 + 11) + b"\r\n", limits) == 414
     # Fields of n bytes, and the first half of the empty line's end.
     assert partial_refusal(LINE + b"b" * 48 + b"\r\n\r", limits) == 0
