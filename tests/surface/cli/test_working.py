@@ -33,7 +33,8 @@ def test_next_shows_the_message_and_how_to_finish_it(stage: Stage) -> None:
     shown = stage.run("next", "-a", "codex").out
 
     assert f"id: {sent['id']}\n" in shown
-    assert re.search(r"\nnote: claimed until (\S+ )?\d\d:\d\d:\d\d\n", shown)
+    # With its day and its zone where that is tomorrow.
+    assert re.search(r"\nnote: claimed until (\S+ )?\d\d:\d\d:\d\d\S*\n", shown)
     assert f"note: answer and finish: parley reply {sent['id'][-4:]} TEXT --agent codex\n" in shown
     assert f"note: finish without an answer: parley done {sent['id'][-4:]} --agent codex\n" in shown
     assert shown.endswith("\n\nPlease.\n")
