@@ -188,12 +188,15 @@ class Sessions:
     async def _open_session(self, end: float) -> Session:
         """A new one, tried for until its time is over: a database that restarts is back soon. Or one that is free."""
         loop = asyncio.get_running_loop()
+        reason: Unavailable | None = None
         while True:
             try:
                 return Session(await self.open_connection(self.name, min(TIMEOUT_SECONDS, end - loop.time())))
-            except Unavailable:
+            except Unavailable as error:
+                # The last try may just have had no time left: the first one says more.
+                reason = reason or error
                 if loop.time() + _RETRY_SECONDS >= end:
-                    raise
+                    raise reason from None
                 await asyncio.sleep(_RETRY_SECONDS)
             if (free := self._pop_idle()) is not None:
                 self._release_slot()
